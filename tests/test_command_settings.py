@@ -81,7 +81,7 @@ def test_unknown_names(given: str, hint: str) -> None:
     [
         ("epoch_bytes", "--set epoch_bytes=..."),
         ("epoch_bytes=lots", "a number of bytes"),
-        ("epoch_bytes=0", "a number of bytes, with k, m or g if you like (4m), 1 or more"),
+        ("epoch_bytes=0", "a number of bytes, optionally with k, m or g (4m), 1 or more"),
         ("memory_bytes=-1", "a number of bytes"),
         ("memory_bytes=", "a number of bytes"),
         ("memory_bytes=1.5g", "a number of bytes"),

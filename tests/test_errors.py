@@ -84,6 +84,7 @@ def test_numbers_are_in_the_range_of_their_room() -> None:
             "pipelines.py",
             "runtime/catalog/datasets.py",
             "runtime/epoch/background.py",
+            "runtime/epoch/statements.py",
             "runtime/epoch/turns.py",
             "zones.py",
         ),

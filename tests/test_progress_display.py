@@ -46,7 +46,7 @@ def test_how_far_it_is(capsys: pytest.CaptureFixture[str], log: bool) -> None:
             said += capsys.readouterr().err
             time.sleep(0.001)
 
-    with display.telling():
+    with display.reporting():
         logging.getLogger("tidemill").info("starting Spark")
         hear("starting Spark; the first run")
         display.working("creating tables and views")

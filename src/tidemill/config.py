@@ -1,4 +1,4 @@
-"""Settings of a mill, with the values that serve most."""
+"""Settings of a mill, and their defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Settings:
-    """How a mill runs. None of these but ``time_zone`` changes a result.
+    """How a mill runs. Only ``time_zone`` changes results.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Settings:
 
 
 def described_settings() -> list[tuple[str, str, str]]:
-    """Name, default as it can be given, and what the docstring of :class:`Settings` says first, of all in its order."""
+    """Name, default as text, and first sentence of the docstring of each setting, in their order."""
     usual, found = Settings(), []
     for name, text in re.findall(r"^    (\w+) : \w+\n((?:        .*\n)+)", Settings.__doc__ or "", re.MULTILINE):
         plain = " ".join(text.split()).replace("``", "")

@@ -8,14 +8,14 @@ stored.
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
-_TYPES = {
+_TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
     "byte": pa.int8(),
@@ -178,7 +178,7 @@ class _Parser:
 
     def _struct(self) -> pa.DataType:
         self.expect("<")
-        fields: list[pa.Field] = []
+        fields: list[pa.Field[Any]] = []
         if self.take(">"):
             return pa.struct([])
         while not fields or self.take(","):

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 SECRET_OPTIONS: set[str] = set()
-"""Options, in lower case, whose values are neither shown nor written anywhere; see :func:`keep_secret`."""
+"""Names in lower case of options whose values are neither shown nor stored; see :func:`keep_secret`."""
 
 
 def keep_secret(names: Iterable[str]) -> None:
-    """Treat options so from now on; names in any case."""
+    """Hide the values of these options from now on; names are case-insensitive."""
     SECRET_OPTIONS.update(name.lower() for name in names)
 
 
@@ -53,8 +54,8 @@ class TidemillError(Exception):
     Attributes
     ----------
     passed : list
-        Nodes of Catalyst's that the error came by, innermost first, each with whether it is an operator: they know
-        the place in the query. Not pickled.
+        Catalyst nodes that the error was raised through, innermost first, each with whether it is an operator. They
+        have the position in the query. Not pickled.
     """
 
     def __init__(self, number: str, what: str, got: str = "", hint: str = "") -> None:
@@ -79,11 +80,21 @@ class TidemillError(Exception):
 
 
 class EvaluationError(TidemillError):
-    """A row made an expression fail (TM3xxx). It stops the view that asked, and no other."""
+    """A row made an expression fail (TM3xxx). Only views with that expression fail."""
 
 
 class FormatError(TidemillError):
     """Bytes could not be read as rows (TM4xxx)."""
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Add a line to the hint of errors: the place in a script that they concern."""
+    try:
+        yield
+    except TidemillError as error:
+        hint = f"{error.hint}\n        {where}" if error.hint else where
+        raise type(error)(error.number, error.what, error.got, hint) from error
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -18,58 +18,28 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
-from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import relations
 from tidemill.plan.catalyst.frames import description
-from tidemill.plan.sql import statements
 from tidemill.plan.sql.numbered import numbered
-from tidemill.plan.sql.statement_words import parse_reading
-from tidemill.plan.sql.statements import (
-    AlterTable,
-    CreateTable,
-    CreateView,
-    Describe,
-    Drop,
-    Explain,
-    Query,
-    Show,
-    Source,
-    Statement,
-)
+from tidemill.plan.sql.statements import CreateView
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.epoch.awaited import is_awaited
 from tidemill.runtime.epoch.background import Background
 from tidemill.runtime.epoch.coordinator import Coordinator
 from tidemill.runtime.epoch.report import EpochReport
-from tidemill.runtime.epoch.submitted import Submitted
+from tidemill.runtime.epoch.statements import Statements
 from tidemill.runtime.epoch.subscription import Subscription
 from tidemill.runtime.epoch.turns import mill_closed
 from tidemill.runtime.ingest.batches import IngestedTable
 from tidemill.runtime.ingest.write import Ingest
 from tidemill.runtime.read.selection import Selection, select_rows
 from tidemill.runtime.read.snapshot import Snapshot
-from tidemill.runtime.read.view_frame import query_views, view_frame
+from tidemill.runtime.read.view_frame import view_frame
 from tidemill.runtime.root import Root
 from tidemill.runtime.spark.session import create_session, java_ended, java_has_ended, needing_java, stop_session
 from tidemill.runtime.tables.ingest_tables import not_ingested
-from tidemill.runtime.tables.table_options import alterable
 
 _COUNTED_HERE = 100_000
-_CHANGES = (CreateTable, AlterTable, CreateView, Drop)
-"""Statements that change the mill, and so take turns with its epochs."""
-
-
-def _one(statement: str) -> Source:
-    """The one statement of a text. TM7001 when there are others, or none."""
-    found = statements.split_script(statement)
-    if len(found) != 1:
-        raise TidemillError(
-            "TM7001",
-            "sql() takes one statement",
-            got=f"{len(found)} statements",
-            hint="use script() for several",
-        )
-    return found[0]
 
 
 class Mill:
@@ -108,18 +78,17 @@ class Mill:
         self.settings = settings or Settings()
         self._owns_spark = spark is None and SparkSession.getActiveSession() is None
         with contextlib.ExitStack() as undo:
-            taken = Root(root, self.settings)  # before Spark starts: a root that cannot be used is told at once
-            undo.callback(taken.release)
-            zone = taken.recovered.catalog.time_zone
+            locked = Root(root, self.settings)  # before Spark starts: a root that cannot be used fails at once
+            undo.callback(locked.release)
+            zone = locked.recovered.catalog.time_zone
             self.spark = spark or create_session(replace(self.settings, time_zone=zone))
             if self._owns_spark:
                 undo.callback(stop_session, self.spark)
-            self._within = taken.allowed
-            self._coordinator = Coordinator(taken, self.settings, self.spark)
+            self._coordinator = Coordinator(locked, self.settings, self.spark)
             undo.pop_all()
         self._sealed = threading.Condition()
         self._background = Background(self.advance, self._wake)
-        self._submitted = Submitted(self._coordinator.give_back)
+        self._statements = Statements(self.spark, self._open, self._coordinator.give_back)
         self._closed = False
         self._listeners: tuple[Callable[[EpochReport], None], ...] = ()
 
@@ -138,14 +107,14 @@ class Mill:
         if error is None:
             self.close()
         else:
-            self._end()  # the error tells already that Java has ended, if it has
+            self._end()  # if Java has ended, the error says so already
 
     # -- statements ---------------------------------------------------------------------------------
 
     def sql(self, statement: str, *, timeout: float | None = None) -> DataFrame | str | None:
         """Execute one statement.
 
-        One that reads waits for nobody. One that changes something (CREATE, ALTER, DROP) takes effect between two
+        A statement that reads does not wait. One that changes the mill (CREATE, ALTER, DROP) takes effect between two
         epochs, in the order in which statements were given, and is durable when this returns.
 
         Parameters
@@ -165,11 +134,10 @@ class Mill:
             TM2xxx for what is wrong with the statement, TM7014 when the time is up before it could begin; nothing has
             been changed then. TM7012 when the mill is closed before it could begin.
         """
-        with needing_java(self.spark, "while a statement was executed"):
-            return self._execute(_one(statement), timeout=timeout)
+        return self._statements.sql(statement, timeout)
 
     def submit(self, statement: str) -> Future[DataFrame | str | None]:
-        """Give one statement and go on; it takes its place in the order of statements now. Others as :meth:`sql`.
+        """Queue one statement, in the order of statements, and return at once. Otherwise as :meth:`sql`.
 
         Returns
         -------
@@ -180,17 +148,9 @@ class Mill:
         Raises
         ------
         TidemillError
-            TM2001, TM2002, TM2003 or TM7001 for a text that is no statement.
+            TM2001, TM2002, TM2003 or TM7001 for a text that is not one statement.
         """
-        coordinator, source = self._open(), _one(statement)
-        changes = isinstance(numbered()(coordinator.catalyst.parse)(source), _CHANGES)
-        ticket = coordinator.ticket() if changes else None
-
-        def execute() -> DataFrame | str | None:
-            with needing_java(self.spark, "while a statement was executed"):
-                return self._execute(source)
-
-        return self._submitted.add(ticket, partial(coordinator.turn, None), execute)
+        return self._statements.submit(statement)
 
     def script(self, text: str) -> list[DataFrame | str | None]:
         """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
@@ -201,78 +161,13 @@ class Mill:
         So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
         one that failed have been executed.
         """
-        results = []
-        for done, source in enumerate(statements.split_script(text)):
-            try:
-                with needing_java(self.spark, "while a statement was executed"):
-                    results.append(self._execute(source, repeatable=True))
-            except TidemillError as error:
-                where = f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"
-                if done:
-                    where += f"\n        statements before it that were executed: {done}"
-                hint = f"{error.hint}\n        {where}" if error.hint else where
-                raise type(error)(error.number, error.what, error.got, hint) from error
-        return results
+        return self._statements.script(text)
 
     def _open(self) -> Coordinator:
         """The coordinator. TM7012 once the mill is closed."""
         if self._closed:
             raise mill_closed(str(self._coordinator.objects))
         return self._coordinator
-
-    @numbered()
-    def _execute(
-        self, source: Source, repeatable: bool = False, timeout: float | None = None
-    ) -> DataFrame | str | None:
-        coordinator = self._open()
-        statement: Statement = coordinator.catalyst.parse(source)
-        if isinstance(statement, _CHANGES):
-            with coordinator.turn(timeout):
-                if not (repeatable and self._exists(statement)):
-                    self._change(statement)
-            return None
-        match statement:
-            case Explain():
-                return self.explain(statement.query)
-            case Show():
-                return self._show(statement.kind)
-            case Describe():
-                return self._describe(statement.name)
-            case Query():
-                return self.query(statement.text)
-
-    def _change(self, statement: Statement) -> None:
-        coordinator = self._open()
-        match statement:
-            case CreateTable():
-                options = {k.lower(): v for k, v in statement.options.items()}
-                self._within.check(statement.name, options, looks_into=not len(statement.schema))
-                coordinator.create_table(statement)
-            case AlterTable():
-                given = {k.lower(): v for k, v in statement.options.items() if v is not None}
-                self._within.check(statement.name, given)
-                coordinator.alter_table(statement.name, statement.options)
-            case CreateView():
-                coordinator.create_view(statement)
-            case Drop():
-                coordinator.drop(statement.kind, statement.name, statement.if_exists)
-
-    def _exists(self, statement: Statement) -> bool:
-        """Whether a statement would create what is there already; limits of a table are changed to those it gives."""
-        coordinator = self._open()
-        if isinstance(statement, CreateTable) and statement.name in coordinator.catalog.tables:
-            table = coordinator.catalog.tables[statement.name]
-            if not table.same_but_for_limits(statement):
-                return False
-            given = {k.lower(): v for k, v in statement.options.items()}
-            changed = {
-                k: given.get(k) for k in alterable({**given, **table.options}) if given.get(k) != table.options.get(k)
-            }
-            if changed:
-                self._within.check(table.name, {k: v for k, v in changed.items() if v is not None})
-                coordinator.alter_table(table.name, changed)
-            return True
-        return isinstance(statement, CreateView) and not statement.or_replace and coordinator.has_view(statement)
 
     @numbered()
     def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
@@ -283,10 +178,10 @@ class Mill:
         name : str
             Of the new view.
         frame : DataFrame
-            Built on :meth:`table`, :meth:`relation` or a SELECT given to :meth:`sql`. Whatever these read now,
-            the view is over all rows, as if its query had been written in SQL.
+            Built on :meth:`table`, :meth:`relation` or a SELECT given to :meth:`sql`. The view is over all rows, as if
+            its query had been written in SQL.
         replace : bool
-            As ``CREATE OR REPLACE``: the view of this name goes on until this one can take its place.
+            As ``CREATE OR REPLACE``: the view of this name is kept until this one is complete.
 
         Raises
         ------
@@ -311,7 +206,7 @@ class Mill:
         return_type : str or DataType
             Of a plain function, such as ``"int"``; leave it out for one that declares it.
         deterministic : bool
-            The caller's word that equal arguments give equal results, now and later. A view has no use for others.
+            Whether equal arguments always give equal results. Views take no other functions.
 
         Raises
         ------
@@ -332,7 +227,7 @@ class Mill:
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
-        """A declaration to fill from a script or pipeline; at the end all that it changes is carried out, or nothing.
+        """A declaration to fill from a script or pipeline; at the end all its changes are carried out, or none.
 
         No epoch runs meanwhile.
 
@@ -365,18 +260,10 @@ class Mill:
         """Name and incremental plan of every view."""
         return [(name, self._open().explain_view(name)) for name in self._open().published.catalog.views]
 
-    @numbered()
-    def query(
-        self, text: str, epoch: int | None = None, *, durable: bool = False, snapshot: Snapshot | None = None
-    ) -> DataFrame:
+    def query(self, text: str, epoch: int | None = None, *, durable: bool = False) -> DataFrame:
         """A statement that reads, over the views at one sealed epoch, by default the newest one (see :meth:`snapshot`).
 
-        That is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
-
-        Parameters
-        ----------
-        snapshot : Snapshot, optional
-            What a SELECT reads, in the place of the newest epoch.
+        It is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
 
         Raises
         ------
@@ -384,53 +271,35 @@ class Mill:
             TM2001 when it cannot be parsed, TM2024 when it is another statement, TM2004 when a name does not resolve,
             which includes views still being filled. What fails later is TM2016, or Spark's error of a frame made of it.
         """
-        coordinator = self._open()
-        match parse_reading(text):
-            case Explain(query):
-                return self.spark.createDataFrame([(self.explain(query),)], "plan string")
-            case Show(kind):
-                return self._show(kind)
-            case Describe(name):
-                return self._describe(name)
-            case Query(query):
-                with needing_java(self.spark, "while a query was planned"):
-                    at = coordinator.snapshot(durable) if snapshot is None else snapshot
-                    return query_views(self.spark, at, query, epoch, coordinator.view_frame)
-
-    def _show(self, kind: str) -> DataFrame:
-        return self.spark.createDataFrame(self._open().snapshot().show(kind))
+        return self._statements.query(text, epoch, durable)
 
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, epoch of creation and detail.
 
-        Status is ``fresh``, ``initialising`` (it waits for history), ``failing`` (as long as some row is there that
-        makes an expression fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see
-        :meth:`start`.
+        Status is ``fresh``, ``initialising`` (it waits for history), ``failing`` (while a row makes an expression
+        fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see :meth:`start`.
         """
         return self._background.statuses(self._open().snapshot().status())
 
-    def _describe(self, name: str) -> DataFrame:
-        return self.spark.createDataFrame(self._open().snapshot().describe(name))
-
     def ingest(self, table: str, *, query: str | None = None, timeout: float = 60.0) -> Ingest:
-        """What writes a Spark stream into a table: ``stream.writeStream.foreachBatch(mill.ingest("t")).start()``.
+        """A function that writes a Spark stream into a table: ``stream.writeStream.foreachBatch(mill.ingest("t"))``.
 
         The table is one ``USING arrow`` (or parquet) with ``path 'ingest://'``. Columns are matched by name. Each batch
-        of a query is in the table once, whole or not at all, whatever is killed, and is durable when the call returns.
+        of a query is added once, completely or not at all, and is durable when the call returns.
 
         Parameters
         ----------
         table : str
             Its name.
         query : str, optional
-            Whose batches these are, where no query calls: ``mill.ingest("t", query="load")(frame, number)``.
+            The name of the query, for calls outside of ``foreachBatch``: ``mill.ingest("t", query="load")(frame, 1)``.
         timeout : float
             Seconds to wait while ``maxSpoolBytes`` of the table wait to be read.
 
         Returns
         -------
         callable
-            Of a DataFrame and the number of a batch; it gives the rows that were added, see
+            Takes a DataFrame and the number of a batch; gives the number of rows that were added, see
             :meth:`~tidemill.runtime.ingest.write.Ingest.__call__`.
 
         Raises
@@ -481,7 +350,7 @@ class Mill:
         self._listeners = (*self._listeners, listener)
 
     def _wake(self) -> None:
-        """Those who wait for an epoch are to look."""
+        """Wake subscriptions that wait for an epoch."""
         with self._sealed:
             self._sealed.notify_all()
 
@@ -491,18 +360,18 @@ class Mill:
             return self._announce(self._open().advance_known())
 
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong, and is tried again, since the last report or call: a checkpoint that failed, for instance.
+        """New warnings since the last report or call, such as a failed checkpoint that is tried again.
 
-        Reports of epochs carry the same; this is for a mill that has nothing to do, or runs in the background. It tells
-        once of an error that has ended that (TM7008).
+        Reports of epochs have the same warnings; this is for a mill that has no input, or runs in the background. An
+        error that has ended the background epochs is given once (TM7008).
         """
         return (*self._open().warnings(), *self._background.warnings())
 
     def drain(self) -> Iterator[EpochReport]:
         """Run epochs over all input that is there when the first begins; yields each report.
 
-        What arrives meanwhile is left for later, so it comes to an end. Files that cannot be read are waited for
-        until they have been tried as often as ``fileAttempts`` says.
+        Input that arrives meanwhile is not waited for, so it ends. Files that cannot be read are waited for until they
+        have been tried ``fileAttempts`` times.
         """
         self.backlog()
         while (report := self.advance_known()) is not None or self.wait_for_files():
@@ -521,20 +390,20 @@ class Mill:
         return self._open().backlog()
 
     def awaits_input(self) -> bool:
-        """Whether a view reads input that has an end and has not come to it: standard input, or generated rows."""
+        """Whether a view reads finite input that has not ended: standard input, or generated rows."""
         coordinator = self._open()
         return is_awaited(coordinator.published.catalog, coordinator.arrivals)
 
     def start(self, interval: float = 0.1) -> None:
         """Run epochs in the background; when idle, look for new input every ``interval`` seconds.
 
-        An error ends them: :meth:`warnings` and :meth:`status` tell of it, :meth:`stop` raises it, and so does whoever
-        waits for an epoch. Views stay readable as of the last sealed epoch.
+        An error ends them: :meth:`warnings` and :meth:`status` show it, and :meth:`stop` and subscriptions that wait
+        raise it. Views stay readable as of the last sealed epoch.
 
         Raises
         ------
         TidemillError
-            The error that stopped them earlier, if nobody has been given it.
+            The error that stopped them earlier, if :meth:`stop` has not raised it.
         """
         self._open()
         self._background.start(interval)
@@ -560,14 +429,14 @@ class Mill:
         Raises
         ------
         TidemillError
-            The error that stopped the background epochs; TM6003 when Java has ended, and so the newest epochs cannot be
-            made durable: they are made again from the same input when the root is opened next.
+            The error that stopped the background epochs; TM6003 when Java has ended, so that the newest epochs cannot
+            be made durable: they are run again over the same input when the root is opened next.
         """
         if self._end():
             raise java_ended(f"epochs {self.durable_epoch + 1} to {self.epoch} are not durable")
 
     def _end(self) -> bool:
-        """Close; tells whether epochs are lost because Java has ended."""
+        """Close; returns whether epochs are lost because Java has ended."""
         if self._closed:
             return False
         ended = False
@@ -576,7 +445,7 @@ class Mill:
         finally:
             self._closed = True
             self._wake()
-            self._submitted.close(mill_closed(str(self._coordinator.objects)))
+            self._statements.close(mill_closed(str(self._coordinator.objects)))
             ended = java_has_ended(self.spark.sparkContext)
             try:
                 self._coordinator.close(checkpoint=not ended)
@@ -594,7 +463,7 @@ class Mill:
 
     @property
     def durable_epoch(self) -> int:
-        """The newest epoch that no crash and no loss of a host can take back."""
+        """The newest epoch that survives a crash and the loss of a host."""
         return self._coordinator.durable_epoch
 
     @property
@@ -613,27 +482,27 @@ class Mill:
         return str(self._coordinator.objects)
 
     def snapshot(self, *, durable: bool = False) -> Snapshot:
-        """The newest sealed epoch, for reading without Spark; with ``durable`` the newest that cannot be lost.
+        """The newest sealed epoch, for reading without Spark; with ``durable`` the newest durable one.
 
-        What is sealed and not durable may be lost with a host. The mill then goes back to the last durable epoch and
-        reads the same input again, in epochs that may be cut otherwise.
+        Sealed epochs that are not durable may be lost with a host. The mill then goes back to the last durable epoch
+        and reads the same input again, in epochs that may differ.
         """
         return self._open().snapshot(durable)
 
     def table(self, name: str, epoch: int | None = None, *, durable: bool = False) -> DataFrame:
         """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
 
-        With ``durable`` the newest epoch is the newest that cannot be lost (see :meth:`snapshot`).
+        With ``durable`` it is of the newest durable epoch (see :meth:`snapshot`).
 
-        What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
-        table without PRIMARY KEY or allowOverwrites cannot be read by themselves: executing its DataFrame fails with
-        TM2016, which names TM1034.
+        DataFrames built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a table
+        without PRIMARY KEY or allowOverwrites are not kept: executing its DataFrame fails with TM2016, which names
+        TM1034.
 
         Raises
         ------
         TidemillError
-            TM2012 no such table or view, TM1030 still being filled (:meth:`relation` does not mind), TM1031 epoch
-            not available.
+            TM2012 no such table or view, TM1030 still initialising (:meth:`relation` works then), TM1031 epoch not
+            available.
         """
         coordinator = self._open()
         snapshot = coordinator.snapshot(durable)
@@ -643,7 +512,7 @@ class Mill:
         return coordinator.view_frame(self.spark, snapshot, name.lower(), epoch)
 
     def relation(self, name: str) -> DataFrame:
-        """A table or view, filled or not, as a DataFrame to build queries of; it cannot be executed.
+        """A table or view, also an initialising one, as a DataFrame to build queries of; it cannot be executed.
 
         Raises
         ------
@@ -710,7 +579,7 @@ class Mill:
     ) -> Iterator[tuple[int, pa.Table]]:
         """The changes of a view, epoch by epoch, each exactly once and in order, until the mill is closed.
 
-        Epochs are run by :meth:`start`, or by another thread; what was sealed before the mill is closed is given.
+        Epochs are run by :meth:`start`, or by another thread; all epochs sealed before the mill is closed are given.
 
         Parameters
         ----------
@@ -718,16 +587,16 @@ class Mill:
             0 begins with the rows of the oldest epoch that is remembered, as insertions; any other
             number begins with the changes after that epoch.
         timeout : float or None
-            The most seconds to wait for another epoch when all have been given; 0 ends at once, None never.
+            The most seconds to wait for another epoch when all have been given; 0 does not wait, None waits for ever.
         durable : bool
-            Whether to give epochs only when they cannot be lost any more.
+            Whether to give only durable epochs.
 
         Yields
         ------
         (epoch, pyarrow.Table)
             The view's columns and int64 ``__weight``. Epochs that changed nothing are left out. The sum of
             everything yielded is the view. An epoch at which a view was replaced by one of other columns is
-            yielded twice: all old rows out, then all new rows in.
+            yielded twice: all old rows with weight -1, then all new rows.
 
         Raises
         ------
@@ -736,6 +605,6 @@ class Mill:
             been lost with a host before they were durable; otherwise as :meth:`table`.
         """
         coordinator, view = self._open(), view.lower()
-        coordinator.snapshot(durable).plan(view)  # an unknown view is told now, not when an epoch comes
+        coordinator.snapshot(durable).plan(view)  # an unknown view is an error now, not at the next epoch
         closed, failure = (lambda: self._closed), (lambda: self._background.failure)
         return Subscription(coordinator, self._sealed, closed, failure, view, timeout, durable).changes(from_epoch)

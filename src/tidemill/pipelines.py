@@ -12,8 +12,8 @@
     def late_carriers():
         return "SELECT carrier FROM delays WHERE `avg(dep_delay)` > 15"
 
-``tidemill run file.py --root ...`` creates what is declared, in whatever order it stands there, and keeps it
-fresh. Running it again on the same root changes nothing; a view whose query has changed is replaced.
+``tidemill run file.py --root ...`` creates what is declared, in any order of declaration, and keeps it fresh. Running
+it again on the same root changes nothing; a view whose query has changed is replaced.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = ["create_table", "materialized_view", "read", "sql", "table", "udf"]
 
 @dataclass
 class Pipeline:
-    """What a file declares: statements that create tables and views, and functions that are views."""
+    """What a file declares: statements that create tables and views, functions that are views, and UDFs."""
 
     path: Path
     tables: list[Source] = field(default_factory=list)
     views: list[Source] = field(default_factory=list)
     functions: dict[str, Dataset] = field(default_factory=dict)
-    called: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
+    udfs: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
 
 
 _COLLECTING: ContextVar[Pipeline | None] = ContextVar("pipeline", default=None)
@@ -67,9 +67,9 @@ def materialized_view(
     Parameters
     ----------
     name : str, optional
-        Of the view; by default that of the function.
+        Name of the view, by default that of the function.
     comment : str, optional
-        For readers of the file; the docstring of the function will do as well.
+        Not used: it is for readers of the file, as is the function's docstring.
     table_properties : dict, optional
         As TBLPROPERTIES of ``CREATE MATERIALIZED VIEW``; only for SQL.
 
@@ -146,7 +146,7 @@ def udf(return_type: Any = "string", *, name: str | None = None, deterministic: 
 
     def declare(function: Any) -> Any:
         declared = None if hasattr(function, "returnType") else return_type
-        pipeline.called[name or function.__name__] = (function, declared, deterministic)
+        pipeline.udfs[name or function.__name__] = (function, declared, deterministic)
         return function
 
     return declare
@@ -158,7 +158,8 @@ def read(name: str) -> Any:
     Raises
     ------
     TidemillError
-        TM7021 when there is none of this name, TM7022 when views read each other in a circle, TM7026 outside.
+        TM7021 when there is none of this name, TM7022 when views read each other in a circle, TM7026 outside a
+        pipeline.
     """
     from tidemill.runtime.catalog.datasets import current_resolver
 
@@ -201,17 +202,17 @@ def declare(declaration: Declaration, path: Path, *, may_replace: bool) -> list[
     Raises
     ------
     TidemillError
-        As :func:`load`, and what is wrong with a declaration.
+        As :func:`load`; errors of the declarations.
     """
     pipeline = load(path, declaration.spark)
-    for name, (function, return_type, deterministic) in pipeline.called.items():
+    for name, (function, return_type, deterministic) in pipeline.udfs.items():
         declaration.register_function(name, function, return_type, deterministic)
     declaration.add_script(pipeline.tables, may_replace=may_replace)
     return declaration.add_datasets(pipeline.functions, pipeline.views, may_replace=may_replace)
 
 
 def apply(mill: Mill, path: Path) -> list[str]:
-    """Create what a file declares and is not there yet, replace views that it declares otherwise; all or nothing.
+    """Apply a file to a mill: create new tables and views, replace views with another query; all or nothing.
 
     Returns the names of its views, upstream first. Errors as :func:`declare`.
     """
@@ -225,7 +226,7 @@ def _pipeline() -> Pipeline:
         raise TidemillError(
             "TM7026",
             "this can only be used inside a pipeline",
-            got="a declaration outside",
+            got="a call without a pipeline",
             hint="run the file with `tidemill run file.py --root DIR`",
         )
     return pipeline
@@ -233,7 +234,7 @@ def _pipeline() -> Pipeline:
 
 @contextmanager
 def _importing_beside(path: Path) -> Iterator[None]:
-    """Modules beside the file can be imported by it."""
+    """Let the file import modules of its own directory."""
     directory = str(path.absolute().parent)
     sys.path.insert(0, directory)
     try:

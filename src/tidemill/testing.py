@@ -54,7 +54,7 @@ def delta(text: str, *types: pa.DataType) -> Delta:
     return Delta(batch_of(columns, len(rows)), weights)
 
 
-def _column(words: Sequence[str], type_: pa.DataType) -> pa.Array:
+def _column(words: Sequence[str], type_: pa.DataType) -> pa.Array[Any]:
     texts = [None if w == "NULL" else "" if w == "''" else w for w in words]
     return pa.array(texts, pa.string()).cast(type_)
 
@@ -69,12 +69,12 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
         so that it equals itself.
     """
     if isinstance(delta_, Delta):
-        columns, weights = delta_.batch.columns, delta_.explicit_weights().tolist()
+        values = [plain_values(c) for c in delta_.batch.columns]
+        weights: list[Any] = delta_.explicit_weights().tolist()
     else:
-        columns = [delta_.column(n) for n in delta_.column_names if n != WEIGHT]
+        values = [plain_values(delta_.column(n)) for n in delta_.column_names if n != WEIGHT]
         weighted = WEIGHT in delta_.column_names
         weights = delta_.column(WEIGHT).to_pylist() if weighted else [1] * delta_.num_rows
-    values = [plain_values(c) for c in columns]
     found: Counter[Row] = Counter()
     for row, weight in zip(zip(*values, strict=True) if values else [()] * len(weights), weights, strict=True):
         found[tuple(_hashable(v) for v in row)] += weight
@@ -85,13 +85,13 @@ def _hashable(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+def plain_values(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
     """Values that can be hashed: arrays are tuples, structs and maps tuples of (name, value), maps sorted.
 
     Inside nested values NaN is ``math.nan``, one object, and -0.0 is 0.0.
     """
     if not pa.types.is_nested(column.type):
-        return column.to_pylist()  # type: ignore[no-any-return]
+        return column.to_pylist()
     return [_plain(value, column.type) for value in column.to_pylist(maps_as_pydicts=None)]
 
 
@@ -119,10 +119,10 @@ def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
 
 
 class MemoryContext:
-    """What an epoch gives to operators, with state tables in memory.
+    """The context in which operators run, with state tables in memory.
 
-    What an operator writes is seen by ``runs`` after :meth:`seal`, as in an epoch of a mill. With ``memory_bytes``
-    memtables spill, into memory.
+    ``runs`` has what an operator wrote after :meth:`seal`, as in an epoch of a mill. With ``memory_bytes`` memtables
+    spill, into memory.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class MemoryContext:
         return {table: rows for table, state in self._states.items() if len(rows := state.changes())}
 
     def write(self, table: StateTable, rows: Rows) -> None:
-        """Write to a table beside the operators."""
+        """Write to a table, as an operator would."""
         self.state(table).write(rows)
 
     def state(self, table: StateTable, everywhere: bool = False) -> TableState:
@@ -231,12 +231,12 @@ def _comparable(values: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
-    for other in among:
+def _take_close(row: Row, rows: Counter[Row], relative: float) -> bool:
+    for other in rows:
         if all(_close(a, b, relative) for a, b in zip(row, other, strict=True)):
-            among[other] -= 1
-            if not among[other]:
-                del among[other]
+            rows[other] -= 1
+            if not rows[other]:
+                del rows[other]
             return True
     return False
 

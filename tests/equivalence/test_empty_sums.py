@@ -10,7 +10,7 @@ import pytest
 from oracle import Trial, usual_settings, usual_tables
 
 from tidemill.mill import Mill
-from tidemill.plan.lowering.empty_sums import zero_for_empty
+from tidemill.plan.sql.empty_sums import zero_for_empty
 
 # a view with the property, and by hand what Spark should answer
 VIEWS = {

@@ -106,7 +106,7 @@ def test_json_texts_equal_the_twins(seed: int, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_the_kernel_sends_back() -> None:
     """Keys given twice, half of a surrogate pair, very many new keys; and keys that are the same once decoded."""
-    many = json.dumps({f"k{i}": i for i in range(leftover_texts._SEEN_KEYS)}).encode()
+    many = json.dumps({f"k{i}": i for i in range(leftover_texts.MOST_NEW_KEYS + 1)}).encode()
     lines = [b'{"n":1,"n":2}', b'{"\\ud800":1}', many, b'{"\xff":1,"\xfe":2}', b'{"s":{"x":1},"s":{"n":3}}']
     data = b"\n".join(lines)
     found = tidemill.formats.open("json", COLUMNS, rescuedDataColumn="r").read(data).column("r").to_pylist()

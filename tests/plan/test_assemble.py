@@ -16,8 +16,8 @@ from tidemill.plan.algebra.identities import Identities
 from tidemill.plan.algebra.node_memo import NodeMemo
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.explain.texts import explain
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler, state_tables
-from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import (

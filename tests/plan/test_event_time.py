@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.rules import rewrite
 from tidemill.schema import TIMESTAMP, Field, Schema
 from tidemill.task.program import ScanStep, TableSource, multiset_table

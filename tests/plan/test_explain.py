@@ -14,10 +14,9 @@ from pyspark.sql import SparkSession
 
 from tidemill.plan.algebra.nodes import Scan, SortKey, Window
 from tidemill.plan.catalyst.analyser import Catalyst
-from tidemill.plan.explain.costs import cost
-from tidemill.plan.explain.texts import QUERY, describe, explain
-from tidemill.plan.lowering.definition import ViewDefinition
-from tidemill.plan.lowering.windows import window_changes
+from tidemill.plan.explain.texts import QUERY, explain
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.order_steps import window_changes
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import FileVersions, TableSource, multiset_table
@@ -102,8 +101,8 @@ def test_a_limited_window_costs_what_it_reads(limited: str, shown: str, read: st
     window = Window(Scan("t", SCHEMA.fields), partition, (SortKey(3, True, False),), (call,), ("r",), 10, limited)
     operation = window_changes(window, ("t", "t"), 0)
     by = ", ".join("kxsn"[p] for p in partition)
-    assert describe(operation, ["kxsn"], "kxsnr") == f"Window [{limited}] by [{by}] order [n] {shown}"
-    assert str(cost(operation)) == f"O(Δ log n), and {read}"
+    assert operation.text(["kxsn"], "kxsnr") == f"Window [{limited}] by [{by}] order [n] {shown}"
+    assert str(operation.cost) == f"O(Δ log n), and {read}"
 
 
 def test_a_view_is_explained_as_it_runs(catalyst: Catalyst) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidemill.plan.explain.costs import cost
-from tidemill.plan.explain.texts import describe
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
@@ -43,5 +41,5 @@ def pair_sums(left: int, right: int, comparisons: tuple[Comparison, ...], any_of
     ],
 )
 def test_pair_sums(operation: PairSums, shown: str, spent: str) -> None:
-    assert describe(operation, [], ()) == shown
-    assert str(cost(operation)) == spent
+    assert operation.text([], ()) == shown
+    assert str(operation.cost) == spent

@@ -86,7 +86,7 @@ def test_other_kinds_of_create_are_refused(text: str) -> None:
         ("DROP VIEW a;\nCREATE OR REPLACE MATERIALIZED VIEW v\nAS t", "line 3, column 4", "begins with SELECT"),
         ("CREATE MATERIALIZED VIEW v AS", "line 1, column 28", "begins with SELECT"),
         ("CREATE MATERIALIZED VIEW v AS SELECT (k + (1) FROM t", "line 1, column 38", "is not closed"),
-        ("CREATE MATERIALIZED VIEW v AS SELECT ')' + k) FROM t", "line 1, column 45", "nothing is open"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT ')' + k) FROM t", "line 1, column 45", "closes nothing"),
         ("CREATE TABLE t (k INT USING csv", "line 1, column 16", "is not closed"),
     ],
 )

@@ -36,7 +36,7 @@ def test_second_mill_is_refused_while_the_first_lives(mill_factory, data: Path) 
     first.advance()
     with pytest.raises(TidemillError, match="TM1003") as caught:
         mill_factory()
-    assert first._coordinator._taken.log.writer in caught.value.got
+    assert first._coordinator._root.log.writer in caught.value.got
     list(first.drain())
     assert keys(first) == [0, 1, 2, 3]
     first.close()
@@ -68,7 +68,7 @@ def test_without_the_lock_the_manifest_fences(mill_factory, data: Path, tmp_path
         for _ in range(3):
             first.advance()
             first.checkpoint()
-    assert second._coordinator._taken.log.writer in caught.value.got
+    assert second._coordinator._root.log.writer in caught.value.got
     for refused in (first.advance, first.checkpoint, lambda: first.sql("DROP VIEW v")):
         with pytest.raises(TidemillError, match="TM1003"):
             refused()

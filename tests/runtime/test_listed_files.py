@@ -87,7 +87,7 @@ def test_unread_file_that_is_gone_is_forgotten(state: SourceState) -> None:
     files.begin_listing()
     files.discover([FileInfo("b", 5, 1)])
     files.end_listing()
-    assert files.told_gone == ["a"]
+    assert files.deleted_files == ["a"]
     assert spans(admit(files)) == [("b", 0, 5)]
     state.seal(files, [])
     assert spans(admit(state.files())) == [("b", 0, 5)], "its row is gone, too"
@@ -116,12 +116,12 @@ def test_a_file_that_was_read_and_changes(state: SourceState) -> None:
     files.discover([FileInfo("a", 50, 1)])
     read_all(state, files)
     files.discover([FileInfo("a", 70, 2)])
-    assert (files.done, files.told_changed) == (True, ["a"])
+    assert (files.done, files.changed_files) == (True, ["a"])
     grown = state.files(FilePolicy(appends=True))
     grown.discover([FileInfo("a", 20, GROWING)])
-    assert (grown.done, grown.told_changed) == (True, ["a"]), "it has become shorter"
+    assert (grown.done, grown.changed_files) == (True, ["a"]), "it has become shorter"
     grown.discover([FileInfo("a", 70, 3)])
-    assert (grown.done, grown.told_changed) == (True, ["a"]), "it is longer, and another one; told once"
+    assert (grown.done, grown.changed_files) == (True, ["a"]), "it is longer, and another one; told once"
     grown.discover([FileInfo("a", 70, GROWING)])
     assert spans(admit(grown)) == [("a", 50, 70)]
     anew = state.files(FilePolicy(overwrites=True))
@@ -163,7 +163,7 @@ def test_a_store_that_refuses_is_asked_for_as_long_as_it_does(state: SourceState
     files = state.files(FilePolicy(attempts=2))
     files.discover([FileInfo("a", 5, 1)])
     assert [files.failed("a", REFUSED) for _ in range(4)] == [False, True, False, False]
-    assert files.waits_until(told=False) is None, "nobody waits for it"
+    assert files.waits_until(warned=False) is None, "nobody waits for it"
     assert spans(files.admit(Limits(100, suspects=True))) == [("a", 0, 5)]
 
 
@@ -184,7 +184,7 @@ def test_a_file_that_went_before_it_was_read(state: SourceState) -> None:
     files = state.files()
     files.discover([FileInfo("a", 5, 1)])
     assert not files.failed("a", MISSING)
-    assert files.done and files.told_gone == ["a"]
+    assert files.done and files.deleted_files == ["a"]
 
 
 @pytest.mark.usefixtures("at_once")

@@ -160,7 +160,7 @@ def test_a_compressed_file_that_grows_is_read_on_until_it_has_been_at_its_end() 
         state.write(sealing)
         progress.sealed(sealing)
         progress.discover([FileInfo("a", size, GROWING)])
-    assert (split.start, split.size, progress.told_changed) == (16, 60, ["a"])
+    assert (split.start, split.size, progress.changed_files) == (16, 60, ["a"])
     assert progress.done
 
 

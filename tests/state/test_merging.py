@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.state.keys.keys import Keys
+from tidemill.state.keys.run_table import run_table
+from tidemill.state.merge.interleaving import interleave
 from tidemill.state.merge.merge import MergeOp, Rows, merge
-from tidemill.state.merge.merging import address, interleave, locate_near
+from tidemill.state.merge.merging import locate_near
 
 shape = st.tuples(st.binary(max_size=6), st.integers(0, 3), st.binary(max_size=12), st.integers(0, 9))
 
@@ -22,11 +24,7 @@ def keys_of(items: list[bytes], spare: int) -> Keys:
 
 
 def decided(runs: list[Keys]) -> tuple[list[tuple[int, bool]], int]:
-    addresses = [
-        np.array([address(a) for a in arrays], np.uint64) for arrays in zip(*((k.offsets, k.data) for k in runs))
-    ]
-    sizes = np.array([len(k) for k in runs])
-    sources, segments = interleave(*addresses, sizes, np.array([len(k.data) for k in runs]))
+    sources, segments = interleave(run_table(runs))
     return [(int(s) & 0x7FFF, bool(s >> 15)) for s in sources], segments
 
 

@@ -10,7 +10,7 @@ from tidemill.schema import TIMESTAMP
 from tidemill.task.build import build
 from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.expressions import Call, Literal, Ref
-from tidemill.task.operators.explode import _MOST_ROWS
+from tidemill.task.operators.rows.explode import _MOST_ROWS
 from tidemill.task.program import Explode
 from tidemill.testing import MemoryContext, Row
 

@@ -119,7 +119,7 @@ def test_a_list_that_is_too_large_fails_until_its_group_is_smaller(monkeypatch: 
 
 def test_groups_cut_into_slices(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Large groups are read part by part, and small ones some at a time; blocks of groups are small, too."""
-    for name in ("dataflow.matching", "operators.group_changes"):
+    for name in ("dataflow.matching", "operators.groups.group_changes"):
         monkeypatch.setattr(f"tidemill.task.{name}.SLICE_ROWS", 3)
     monkeypatch.setattr("tidemill.state.lookup.memtable.BLOCK_BYTES", 100)
     options = (("descending", False), ("many", False), ("percentages", (0.5,)))

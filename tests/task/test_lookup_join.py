@@ -13,7 +13,7 @@ from operator_runs import INT, TEXT, arranged, changes, keyed, run
 from tidemill.errors import EvaluationError
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.operators.join import slices
+from tidemill.task.operators.joins.join import slices
 from tidemill.task.program import Arrange, LookupJoin, multiset_table
 from tidemill.testing import MemoryContext, Row, delta, weighted_rows
 

@@ -30,7 +30,7 @@ from operator_runs import INT, TEXT, arranged, grouping, keyed
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.algebra.nodes import Scan, SortKey, Window
-from tidemill.plan.lowering.windows import window_changes
+from tidemill.plan.lowering.order_steps import window_changes
 from tidemill.schema import Field
 from tidemill.state.keys.keys import KeyColumn, decode
 from tidemill.state.lookup.memtable import Memtable
@@ -44,7 +44,7 @@ from tidemill.task.build import build
 from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions.columns import sizes
-from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.joins.arrange import key_prefixes
 from tidemill.task.program import (
     Arrange,
     Calculate,

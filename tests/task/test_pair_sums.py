@@ -23,7 +23,7 @@ from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.objects import Objects
 from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
 from tidemill.task.dataflow.deltas import Delta, Keyed, batch_of
-from tidemill.task.operators.pair_sums import PairSumsOperator
+from tidemill.task.operators.groups.pair_sums import PairSumsOperator
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term, changes_probe_left
 from tidemill.testing import MemoryContext
 
@@ -392,7 +392,7 @@ def test_equality_with_one_group_a_key(seed: int) -> None:
 
 
 def test_equality_in_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.task.operators.pair_sums._PAIRS", 3)
+    monkeypatch.setattr("tidemill.task.operators.groups.pair_sums._PAIRS", 3)
     assert play(pair_sums([INT, TEXT], [INT, DOUBLE], 1, (3, 1)), seed, SPECIALS)
 
 

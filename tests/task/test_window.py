@@ -15,12 +15,12 @@ from operator_runs import INT, changes, keyed, merged, run_stored
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.algebra.nodes import Scan, SortKey, Window
-from tidemill.plan.lowering.windows import window_changes
+from tidemill.plan.lowering.order_steps import window_changes
 from tidemill.schema import Field
 from tidemill.state.memory import MemoryBudget
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.operators import window
+from tidemill.task.operators.ordered import window
 from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import Frame, WindowCall
 from tidemill.task.windows import rows as window_rows

@@ -1,4 +1,4 @@
-"""The changes of an epoch in an order that can be read: an old row, then the new one in its place."""
+"""The changes of an epoch as text: an update is one line with the old and the new values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.schema import WEIGHT
 
 _UPDATED = "±1"
 _MOST_UPDATES = 100_000
-"""Of more rows nobody reads which belong together."""
+"""Updates among more changed rows are shown as a removed and an added row."""
 
 
 def in_order(changes: pa.Table) -> pa.Table:
@@ -47,10 +47,10 @@ def as_text(changes: pa.Table) -> str:
 
 
 def _pairs(values: Sequence[tuple[Any, ...]], old: Sequence[int], new: Sequence[int]) -> dict[int, int]:
-    """For rows that took the place of another its number: those that agree in the columns that most rows agree in.
+    """The old row of each new row that replaces one, by index: rows that agree in the columns of a key.
 
-    In these columns neither two old rows nor two new ones are alike; they are a single column, the first columns, or
-    all columns but one.
+    The key is guessed: a single column, the first columns, or all columns but one, in which no two old rows and no two
+    new ones are alike. The key that pairs most rows is taken.
     """
     if not old or not new:
         return {}

@@ -33,7 +33,7 @@ Master = Annotated[str | None, typer.Option("--master", help="Spark master, loca
 
 
 def _settings_help() -> str:
-    """What ``--set`` can be given, a paragraph each."""
+    """The settings of ``--set``, a paragraph each."""
     found = ["Settings for --set, with their defaults:"]
     for name, default, text in described_settings():
         given = f"{name}.KEY=VALUE" if name == "spark_conf" else f"{name}={default}"
@@ -73,7 +73,7 @@ def run(
     check_pipeline(pipeline)
     chosen = settings(master, epoch_bytes, given or ())
     display = Display(log=log)
-    with display.telling():
+    with display.reporting():
         display.working("starting Spark")
         if plan:
             for line in plan_script(root, pipeline, chosen, may_replace=replace, may_drop=prune):
@@ -269,7 +269,7 @@ def explain(
         _write(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
 
 
-state = typer.Typer(no_args_is_help=True, help="Look into a root, check it, tidy it.")
+state = typer.Typer(no_args_is_help=True, help="Inspect, verify and clean up a root.")
 app.add_typer(state, name="state")
 
 Buffer = Annotated[
@@ -284,9 +284,9 @@ def state_ls(
     files: Annotated[bool, typer.Option("--files", help="List files instead of tables.")] = False,
     buffer: Buffer = None,
 ) -> None:
-    """State tables of a root, or its files: what is there at the newest durable epoch, and what is not durable.
+    """List the state tables or files of a root: those of the newest durable epoch, and those not durable.
 
-    Exit code 1, and a line on standard error, when a file is missing that the newest manifest names.
+    Exit code 1, and a line on standard error, when a file that the newest manifest names is missing.
     """
     from tidemill.runtime.read.state_report import StateReport
 
@@ -308,11 +308,11 @@ def state_inspect(
         str, typer.Argument(help="A state table, a view, or a state file (the beginning of its name will do).")
     ],
     root: Root,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many rows instead, decoded.")] = 0,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Print this many decoded rows instead.")] = 0,
     format_: Format = "table",
     buffer: Buffer = None,
 ) -> None:
-    """The runs of a state table, or the sections of a state file."""
+    """Show the runs of a state table, or the sections of a state file."""
     from tidemill.runtime.read.state_report import StateReport
 
     output.check_format(format_)
@@ -330,9 +330,9 @@ def state_inspect(
 
 @state.command("verify")
 def state_verify(root: Root, format_: Format = "table", buffer: Buffer = None) -> None:
-    """Check every byte of every manifest and of every file that one names; exit with 1 when something is not intact.
+    """Check every byte of all manifests and of the files that they name; exit code 1 unless all are intact.
 
-    Prints what is not intact, and a summary on standard error.
+    Prints what is damaged, and a summary on standard error.
     """
     from tidemill.runtime.read.state_check import verify
 
@@ -349,8 +349,10 @@ def state_verify(root: Root, format_: Format = "table", buffer: Buffer = None) -
 @state.command("gc")
 def state_gc(
     root: Root,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    grace: Annotated[float | None, typer.Option("--grace", min=0, help="Seconds a file must be old; 120.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed.")] = False,
+    grace: Annotated[
+        float | None, typer.Option("--grace", min=0, help="Minimum age of a file in seconds; 120.")
+    ] = None,
     format_: Format = "table",
     buffer: Buffer = None,
 ) -> None:
@@ -370,13 +372,13 @@ def state_gc(
 
 
 def _heading(text: str, format_: str) -> None:
-    """A line above a table that a person reads."""
+    """Write a line above a table, in the format for people."""
     if format_ == "table":
         sys.stdout.buffer.write(f"{text}\n".encode())
 
 
 def check_pipeline(path: Path) -> None:
-    """What is wrong with a script that can be told without Spark: TM7003, and TM2001 and TM2003 for SQL."""
+    """Check a script without Spark: TM7003 when it cannot be read, TM2001 and TM2003 for its SQL."""
     from tidemill.plan.sql.statement_words import check_script
 
     try:
@@ -408,7 +410,7 @@ def main() -> None:
     """Entry point: an error goes to standard error with its number, never with a traceback, and the exit code is 1.
 
     TM7013 is any error that has no number of its own. The environment variable TIDEMILL_TRACEBACK shows where it was
-    raised. A command whose standard output was closed before it began writes to nowhere, as it would to ``/dev/null``.
+    raised. If standard output was closed before the command began, what is written there is discarded.
     """
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
@@ -445,7 +447,7 @@ def _fail(error: TidemillError) -> None:
 
 
 def _close_output() -> None:
-    """Nothing is written at exit to where nobody reads, or nothing can be written, any more."""
+    """Redirect standard output to ``/dev/null`` if it cannot be written to, so that no flush fails at exit."""
     try:
         sys.stdout.flush()
     except OSError:

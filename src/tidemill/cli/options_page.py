@@ -11,10 +11,10 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m tidemill.cli.options_page`; a test compares it with the declarations. -->
 
-Options of tables, and of `spark.read.format("tidemill")`. Names are found in any case, values are texts. An option that
-does not exist is an error with the nearest name (TM4005); so is a value that an option does not take (TM4003), and one
-that does not belong to a table of this kind. The last column says whether `ALTER TABLE name SET OPTIONS` may change it.
-Secrets are neither shown nor stored: the script or the environment gives them again.
+Options of tables, and of `spark.read.format("tidemill")`. Names are case-insensitive, values are strings. An unknown
+option is an error that names the nearest one (TM4005); so is a value that an option does not accept (TM4003), and an
+option that does not apply to a table of this kind. The last column says whether `ALTER TABLE name SET OPTIONS` may
+change it. Secrets are neither shown nor stored: the script or the environment must provide them again.
 """
 
 

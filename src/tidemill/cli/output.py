@@ -6,8 +6,9 @@ import datetime
 import json
 import math
 from collections.abc import Callable, Iterable
+from io import IOBase
 from itertools import chain
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -36,9 +37,10 @@ def write(table: pa.Table, format_: str, stream: IO[bytes]) -> None:
 
 
 def write_parts(tables: Iterable[pa.Table], format_: str, stream: IO[bytes]) -> None:
-    """As :func:`write`, rows that come in several tables of one schema, at least one.
+    """Write rows that come in several tables of one schema, at least one; see :func:`write`.
 
-    Each is written before the next is asked for, but for ``table``, whose columns are as wide as the widest cell.
+    Each table is written before the next is read, except in format ``table``, which needs the widest cell of each
+    column.
     """
     check_format(format_)
     FORMATS[format_](tables, stream)
@@ -56,7 +58,7 @@ def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
 
 
 def shown_in(table: pa.Table, time_zone: str) -> pa.Table:
-    """The table with timestamps that are shown as the clocks of a time zone show them; they stay the same instants."""
+    """The table with its timestamps in a time zone; the instants stay the same."""
     schema = pa.schema([f.with_type(_type_in(f.type, time_zone)) for f in table.schema])
     return table if schema == table.schema else table.cast(schema)
 
@@ -111,7 +113,7 @@ def _shown(value: Any) -> str:
 
 
 def _text(value: Any, exact: bool = False) -> str:
-    """``exact`` is for programs: a time that is not of UTC has its offset behind it."""
+    """A value as text. With ``exact``, for programs, a timestamp outside UTC is followed by its offset."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, datetime.datetime):
@@ -120,7 +122,7 @@ def _text(value: Any, exact: bool = False) -> str:
     return str(value)
 
 
-def _readable(column: pa.ChunkedArray) -> list[Any]:
+def _readable(column: pa.ChunkedArray[Any]) -> list[Any]:
     """The values of a column; those of arrays, structs and maps as Spark casts them to text."""
     values: list[Any] = column.to_pylist()
     if not pa.types.is_nested(column.type):
@@ -175,7 +177,7 @@ def _write_json(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
 
 
 def _json_nested(value: Any, type_: pa.DataType) -> Any:
-    """Maps as objects, below any other value."""
+    """A nested value with its maps as objects."""
     if value is None:
         return None
     if pa.types.is_list(type_):
@@ -188,7 +190,7 @@ def _json_nested(value: Any, type_: pa.DataType) -> Any:
 
 
 def _json_value(value: Any) -> Any:
-    """What JSON has no form for as text, as Spark's ``to_json`` does: NaN, decimals, dates, bytes."""
+    """A value for JSON: NaN, decimals, dates and bytes are text, as Spark's ``to_json`` writes them."""
     if isinstance(value, dict):
         return {str(k): _json_value(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -201,7 +203,7 @@ def _json_value(value: Any) -> Any:
 def _write_arrow(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
     parts = iter(tables)
     first = next(parts)
-    with pa.ipc.new_stream(stream, first.schema) as writer:
+    with pa.ipc.new_stream(cast("IOBase", stream), first.schema) as writer:
         for part in chain((first,), parts):
             writer.write_table(part)
 

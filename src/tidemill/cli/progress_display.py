@@ -1,4 +1,4 @@
-"""What is said while a mill runs: a progress bar on a terminal, elsewhere a line now and then, or JSON."""
+"""Progress of a run: a bar on a terminal, elsewhere a line now and then, or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from tidemill.runtime.epoch.report import EpochReport
 
 EVERY = 10.0
-"""Seconds between lines that say how far it is."""
+"""Seconds between progress lines."""
 
 _STARTING = "starting Spark; the first run on a machine also compiles kernels, which takes about a minute"
 
@@ -32,14 +32,14 @@ class Display:
     log : bool
         Epochs are lines of JSON with the time, and other lines begin with it.
     every : float, optional
-        Seconds between lines that say how far it is, where there is no progress bar.
+        Seconds between progress lines, where there is no progress bar.
     """
 
     def __init__(self, log: bool, every: float | None = None) -> None:
         self.stopped = False
         self._every = EVERY if every is None else every
         self._doing = ""
-        self._epoch = self._total = self._told = 0
+        self._epoch = self._total = self._reported = 0
         self._log = log
         self._console = Console(stderr=True)
         self._started = time.perf_counter()
@@ -54,13 +54,13 @@ class Display:
         self.stopped = True
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Tell that Spark is being started, and from then on how far it is, as long as this lasts."""
+    def reporting(self) -> Iterator[None]:
+        """Report the start of Spark, and progress, until the block ends."""
         logger, handler = logging.getLogger("tidemill"), _Starting(self)
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         over = threading.Event()
-        thread = threading.Thread(target=self._tell, args=(over,), name="display", daemon=True)
+        thread = threading.Thread(target=self._report, args=(over,), name="display", daemon=True)
         thread.start()
         try:
             yield
@@ -70,17 +70,17 @@ class Display:
             logger.removeHandler(handler)
 
     def working(self, on: str) -> None:
-        """What is being done now; nothing when there is nothing to do."""
+        """Set the current activity; empty when idle."""
         self._doing = on
 
-    def _tell(self, over: threading.Event) -> None:
+    def _report(self, over: threading.Event) -> None:
         while not over.wait(self._every):
-            sealed, self._told = self._reports - self._told, self._reports
+            sealed, self._reported = self._reports - self._reported, self._reports
             if self._bar is None and ((self._doing and not sealed) if self._log else (self._doing or sealed)):
                 seconds = time.perf_counter() - self._started
-                self.say(f"{seconds:.0f} s: {self._doing or 'waiting for input'}{self._far()}")
+                self.say(f"{seconds:.0f} s: {self._doing or 'waiting for input'}{self._progress()}")
 
-    def _far(self) -> str:
+    def _progress(self) -> str:
         if not self._reports:
             return ""
         of = f" of {self._total / 1e6:,.1f}" if self._total > self._bytes else ""
@@ -110,7 +110,7 @@ class Display:
             self._bar.start()
 
     def add(self, report: EpochReport) -> None:
-        """One more epoch is sealed."""
+        """Count a sealed epoch, and print it with ``log``."""
         self._reports += 1
         self._epoch = report.epoch
         self._rows += report.rows_in
@@ -129,7 +129,7 @@ class Display:
             self._bar.update(self._bar.tasks[0].id, advance=report.bytes_in, epoch=report.epoch, rows=f"{self._rows:,}")
 
     def warn(self, warnings: Sequence[str]) -> None:
-        """Say what went wrong and is tried again, one line of JSON, or one each above the progress bar."""
+        """Print warnings: one line of JSON, or a line each above the progress bar."""
         if not warnings:
             return
         if self._log:
@@ -146,7 +146,7 @@ class Display:
         sys.stderr.flush()
 
     def end(self) -> None:
-        """Take the progress bar away."""
+        """Remove the progress bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -174,7 +174,7 @@ class Display:
 
 
 class _Starting(logging.Handler):
-    """Hears that Spark is being started."""
+    """Passes on the log record that Spark is being started."""
 
     def __init__(self, display: Display) -> None:
         super().__init__(logging.INFO)

@@ -1,4 +1,4 @@
-"""What ``tidemill query`` and ``tidemill tail`` do, once their arguments are read."""
+"""The commands ``query`` and ``tail``, once their arguments are parsed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _POLL_SECONDS = 0.2
 
 @numbered()
 def answer(root: str, text: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
-    """What a statement that reads gives: rows, or the text of a plan. Most statements need Spark.
+    """The answer to a statement that reads: rows, or the text of a plan. Most statements need Spark.
 
-    The rows of one view come part by part, made when they are asked for; what Spark answers is in memory whole.
+    Rows of one view are read in parts, on demand; an answer of Spark is held in memory.
 
     Raises
     ------
@@ -33,9 +33,9 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
         TM1001 when there is no root; TM2024 for a statement that does not read; as
         :func:`~tidemill.runtime.read.view_frame.query_views` and :func:`~tidemill.runtime.read.view_frame.fetch`.
     """
-    asked = parse_reading(text)
+    statement = parse_reading(text)
     snapshot = Snapshot.open(root)
-    match asked:
+    match statement:
         case Show(kind):
             return iter((snapshot.show(kind),))
         case Describe(name):
@@ -78,7 +78,7 @@ def _shown(parts: Iterator[pa.Table], zone: str) -> Iterator[pa.Table]:
 
 
 def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
-    """Changes of a view from durable epochs, on and on while some mill writes the root."""
+    """Changes of a view, one durable epoch after the other, for as long as a mill writes the root."""
     snapshot = Snapshot.open(root)
     epoch = from_epoch
     if epoch == 0:
@@ -104,5 +104,5 @@ def is_written(root: str) -> bool:
     """Whether a living process on this host holds the root for writing."""
     directory = local_directory(root)
     if directory is None:
-        return True  # nobody can tell: whoever follows such a root goes on until stopped
+        return True  # unknown for an object store: `tail` goes on until it is stopped
     return held_by(directory) is not None

@@ -1,4 +1,4 @@
-"""What the commands do, once their arguments are read."""
+"""The commands ``run`` and ``explain``, once their arguments are parsed."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     TidemillError
         TM7007 with ``once`` when some files could not be read; whatever an epoch raises.
 
-    With ``once`` the input is what is there at the beginning, and standard input to its end; while that is waited for,
-    what else comes meanwhile is read, too.
+    With ``once`` the input is what is listed at the beginning, and standard input to its end; other input that arrives
+    before that end is read, too.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     awaited = once and mill.awaits_input()
@@ -61,7 +61,7 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
             elif awaited:
                 time.sleep(_POLL_SECONDS)
                 awaited = mill.awaits_input()
-                mill.backlog()  # what came before the end is found by the listing behind it
+                mill.backlog()  # a listing after the end finds what arrived before it
             elif once:
                 display.warn(mill.warnings())
                 if not mill.wait_for_files():
@@ -81,7 +81,7 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
 
 
 def _check_all_read(mill: Mill) -> None:
-    """TM7007 when some of the files could not be read: rows of all others are in."""
+    """TM7007 when some of the files could not be read; the rows of all others were."""
     found = mill.snapshot().unreadable_files()
     if found:
         table, files = next(iter(found.items()))
@@ -90,12 +90,12 @@ def _check_all_read(mill: Mill) -> None:
             "TM7007",
             "not all files could be read",
             got=f"{count} file{'s' if count > 1 else ''}; {files[0].path} of table {table}: {files[0].error}",
-            hint=f"the others are in; see SELECT path, error FROM {table}__files, mend them, run again",
+            hint=f"the others were read; see SELECT path, error FROM {table}__files, repair the files and run again",
         )
 
 
 def _size(mill: Mill, view: str) -> str:
-    """How many rows a view has, or why it cannot be read: a result may not be computable now."""
+    """How many rows a view has, or why it cannot be read: an expression may fail for the present rows."""
     try:
         rows = mill.count(view)
     except TidemillError as error:
@@ -108,7 +108,7 @@ def _one_line(text: str) -> str:
 
 
 def create_from(mill: Mill, path: Path, *, may_replace: bool = False, may_drop: bool = False) -> list[Change]:
-    """Make a mill's tables and views those that a SQL script or a pipeline in Python declares: all of them, or nothing.
+    """Apply a SQL script or a pipeline in Python to a mill: all of its changes, or none.
 
     Parameters
     ----------
@@ -120,15 +120,15 @@ def create_from(mill: Mill, path: Path, *, may_replace: bool = False, may_drop: 
     Raises
     ------
     TidemillError
-        TM2010 for views with another query that may not be replaced; what is wrong with the script.
+        TM2010 for views with another query that may not be replaced; errors of the script.
     """
     with mill.declaring() as declaration:
-        _fill(declaration, path, may_replace, may_drop)
+        _declare(declaration, path, may_replace, may_drop)
         declaration.check()
     return declaration.changes
 
 
-def _fill(declaration: Declaration, path: Path, may_replace: bool, may_drop: bool) -> None:
+def _declare(declaration: Declaration, path: Path, may_replace: bool, may_drop: bool) -> None:
     if path.suffix == ".py":
         pipelines.declare(declaration, path, may_replace=may_replace)
     else:
@@ -137,7 +137,7 @@ def _fill(declaration: Declaration, path: Path, may_replace: bool, may_drop: boo
 
 
 def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, may_drop: bool) -> list[str]:
-    """What running a script would change in a root, which need not exist and may be in use: a line each."""
+    """The changes that a script would make, a line each. The root need not exist, and may be in use."""
     from tidemill.runtime.catalog.declaration import Declaration
     from tidemill.runtime.spark.session import session
     from tidemill.sources.locations.allowed_paths import AllowedPaths
@@ -152,7 +152,7 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
     catalog = catalog.in_zone(given.time_zone)
     with session(replace(given, time_zone=catalog.time_zone)) as spark:
         declaration = Declaration(spark, catalog, epoch, AllowedPaths(given.allowed_paths))
-        _fill(declaration, path, may_replace, may_drop)
+        _declare(declaration, path, may_replace, may_drop)
     lines = [f"{c.action:8}{c.kind:6}{c.name}{_needs(c, declaration.changed)}" for c in declaration.changes]
     return lines or ["nothing changes"]
 
@@ -164,10 +164,10 @@ def _needs(change: Change, refused: list[str]) -> str:
 
 
 def summary_of(changes: list[Change]) -> str:
-    """What a script has changed, in one line; empty when that is nothing."""
-    said = {"add": "added", "change": "changed", "replace": "replaced", "drop": "dropped"}
+    """The changes of a script in one line; empty when there are none."""
+    verbs = {"add": "added", "change": "changed", "replace": "replaced", "drop": "dropped"}
     parts = []
-    for action, word in said.items():
+    for action, word in verbs.items():
         names = [f"{c.kind} {c.name}" for c in changes if c.action == action]
         if names:
             parts.append(f"{word} {', '.join(names)}")
@@ -194,7 +194,7 @@ def execute_in_root(root: str, statement: str, master: str | None) -> Iterator[p
 
 
 def explain_script(path: Path, master: str | None) -> list[tuple[str, str]]:
-    """View name and plan for each view of a script or pipeline, in a root that is thrown away."""
+    """View name and plan for each view of a script or pipeline, in a temporary root."""
     with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), settings(master)) as mill:
         create_from(mill, path)
         plans = mill.explain_views()

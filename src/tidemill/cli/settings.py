@@ -21,14 +21,14 @@ _LEAST_SPLIT = 64 << 10
 
 
 def settings(master: str | None = None, epoch_bytes: str | None = None, given: Iterable[str] = ()) -> Settings:
-    """Settings from options; ``given`` are assignments, of which the later one counts and which go before the others.
+    """Settings from options. ``given`` are assignments: the last one of a name counts, before other options.
 
-    Parts of files are read in at most a quarter of an epoch's bytes at a time, unless ``split_bytes`` says otherwise.
+    Splits have at most a quarter of an epoch's bytes, unless ``split_bytes`` is given.
 
     Raises
     ------
     TidemillError
-        TM4003 for ``--epoch-bytes``, TM7005 and TM7006 for what is assigned.
+        TM4003 for ``--epoch-bytes``, TM7005 and TM7006 for assignments.
     """
     found: dict[str, object] = {}
     if master is not None:
@@ -89,7 +89,7 @@ def _wanted(name: str) -> str:
     if _TYPES[name] is float:
         return f"a number of seconds, from 0 to {_MOST_SECONDS:g}"
     least = "1" if name in _POSITIVE else "0"
-    kind = "a number of bytes, with k, m or g if you like (4m)" if name.endswith("_bytes") else "a whole number"
+    kind = "a number of bytes, optionally with k, m or g (4m)" if name.endswith("_bytes") else "a whole number"
     return f"{kind}, {least} or more"
 
 

@@ -42,7 +42,7 @@ class Reading(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file; called once."""
+        """Close the file; called once."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How many rows a table USING generator has at a time, and where they are said to be."""
+"""How many rows a table USING generator has at a time, and its location."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _whole(name: str, text: str) -> int:
 
 @dataclass(frozen=True)
 class GeneratedLocation:
-    """Where the rows of a table are: since when there are any, and how many bytes each counts as.
+    """The location of generated rows: when the table was created, and how many bytes each row counts as.
 
     ``created`` are microseconds since 1970.
     """
@@ -107,6 +107,6 @@ class GeneratedLocation:
 
 
 def parse_generated_place(path: str) -> GeneratedLocation:
-    """What :attr:`GeneratedPlace.path` gave."""
+    """The location that :attr:`GeneratedLocation.path` writes."""
     created, row_bytes = path.partition("://")[2].split("/")
     return GeneratedLocation(int(created), int(row_bytes))

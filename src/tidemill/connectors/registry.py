@@ -18,7 +18,7 @@ ENTRY_POINT_GROUP = "tidemill.connectors"
 
 SOCKET_SCHEMES = ("tcp", "tcp+listen", "unix", "unix+listen", "stdin")
 GENERATOR_SCHEME = "generator"
-"""The place of a table USING generator; nobody writes it."""
+"""Scheme of the location of a table USING generator; internal."""
 
 _BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *SOCKET_SCHEMES, GENERATOR_SCHEME})
 _URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -117,7 +117,7 @@ def forget() -> None:
 
 
 def _loaded(scheme: str) -> Connector | None:
-    """The connector, if its package can be loaded: who uses it is told if not."""
+    """The connector; None if its package cannot be loaded, which is an error only where it is used."""
     try:
         return _load(scheme)
     except TidemillError:

@@ -33,7 +33,7 @@ class RowError:
         Absolute byte offset of what is wrong, where the format can tell: the first byte of the field that is malformed,
         the first byte that is not UTF-8, the first field too many, the end of a row with too few.
     line : int or None
-        Line of the row's first byte, from 1 on. Readers leave it to who reads the whole file (``line_numbers.py``).
+        Line of the row's first byte, from 1 on. Readers leave it None; ``line_numbers.py`` sets it.
     """
 
     position: int
@@ -46,7 +46,7 @@ class RowError:
 
     @property
     def described(self) -> str:
-        """The reason, for messages: with how many bytes of the file it costs, where these are not one row's."""
+        """The reason, for messages; with the number of bytes that are lost where these are more than one row."""
         taken = f" ({len(self.raw)} bytes up to the end of the file)" if self.reason == "unterminated_quote" else ""
         return self.reason + taken
 
@@ -77,7 +77,7 @@ class Rows:
     raw : callable
         The row of a number as it stands in the file; valid until the next buffer is fed.
     passed_over : int
-        Rows that are left out because nobody wants them, see :mod:`tidemill.formats.rows.row_filter`.
+        Rows that a filter leaves out, see :mod:`tidemill.formats.rows.row_filter`.
     new_within : int
         Rows with fields within structs that no column has, where the table's ``schemaEvolutionMode`` minds new columns.
     """
@@ -207,7 +207,7 @@ class WholeFiles(Protocol):
 
 @runtime_checkable
 class WholeByBeginning(Protocol):
-    """A format of which the first bytes of a file may tell that it has one split. Others of its splits have no rows."""
+    """A format whose files may say in their first bytes that they have one split; their other splits have no rows."""
 
     def begins_whole(self, schema: Schema, options: Mapping[str, str], beginning: bytes) -> bool:
         """Whether that is so for a file that begins with these bytes."""
@@ -220,7 +220,7 @@ BEGINNING_BYTES = 1 << 16
 
 @runtime_checkable
 class TextFormat(Protocol):
-    """A format of text, whose files have lines, so that errors tell theirs.
+    """A format of text, so that errors have line numbers.
 
     Attributes
     ----------

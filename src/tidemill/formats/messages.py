@@ -12,7 +12,7 @@ from tidemill.schema import Schema
 
 @dataclass(frozen=True)
 class Messages:
-    """What the rows of a keyed table say.
+    """How the rows of a keyed table are read as messages.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Messages:
     operation : str
         The column that says whether the row of a key is set or deleted.
     delete : str
-        What it says of deletions.
+        Its value in deletions.
     """
 
     key: tuple[str, ...]
@@ -41,9 +41,9 @@ class Deletions:
     Attributes
     ----------
     operation : int
-        Ordinal of the column that says so, in the schema.
+        Ordinal of the operation's column in the schema.
     value : str
-        What it says.
+        Its value in deletions.
     kept : frozenset of int
         Ordinals of the key and of the operation.
     """
@@ -55,7 +55,7 @@ class Deletions:
 
 @runtime_checkable
 class MessageFormat(Protocol):
-    """A format that reads deletions otherwise than rows, so that columns which do not count cannot be malformed."""
+    """A format that reads only key and operation of deletions, so that their other columns cannot be malformed."""
 
     def message_reader(
         self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages

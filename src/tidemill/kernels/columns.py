@@ -23,28 +23,52 @@ def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     size = rows * np.dtype(dtype).itemsize
     if size < _LARGE:
         return np.empty(rows, dtype)
-    return np.frombuffer(pa.allocate_buffer(size), dtype)
+    return values_of(pa.allocate_buffer(size), dtype)
 
 
-def column(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def values_of(buffer: pa.Buffer | None, dtype: npt.DTypeLike, count: int = -1, offset: int = 0) -> npt.NDArray[Any]:
+    """``numpy.frombuffer`` of an Arrow buffer, which the type stubs do not allow; ``offset`` is in bytes."""
+    values: npt.NDArray[Any] = np.frombuffer(buffer, dtype, count, offset)  # type: ignore[call-overload]
+    return values
+
+
+def nulls(rows: int, type_: pa.DataType | None = None) -> pa.Array[Any]:
+    """``pyarrow.nulls``, whose type stubs take single types only."""
+    missing: pa.Array[Any] = pa.nulls(rows, type_)  # type: ignore[arg-type]
+    return missing
+
+
+def map_array(
+    offsets: pa.Array[Any],
+    keys: pa.Array[Any],
+    items: pa.Array[Any],
+    type_: pa.DataType,
+    mask: pa.Array[Any] | None = None,
+) -> pa.Array[Any]:
+    """``pyarrow.MapArray.from_arrays`` of a type; the type stubs do not take one with keys and items."""
+    maps: pa.Array[Any] = pa.MapArray.from_arrays(offsets, keys, items, type=type_, mask=mask)  # type: ignore[call-overload]
+    return maps
+
+
+def column(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = None) -> pa.Array[Any]:
     """An int64, float64 or boolean column; NULL where ``missing`` is true."""
     type_ = _TYPES[values.dtype]
     data = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
     valid = None
     if missing is not None and missing.any():
-        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(data)])
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little").data)
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(data.data)])
 
 
-def byte_size(array: pa.Array) -> int:
+def byte_size(array: pa.Array[Any]) -> int:
     """Bytes of the values of a column; ``nbytes`` of a small one takes longer than to add it up."""
     return 8 * len(array) if array.type.id in _EIGHT_BYTES else int(array.nbytes)
 
 
-def numbers(array: pa.Array) -> npt.NDArray[Any]:
+def numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
     """The values of an int64 or float64 column, zero copy; what stands at NULLs is undefined."""
     dtype = np.float64 if pa.types.is_float64(array.type) else np.int64
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(0, dtype)
-    return np.frombuffer(buffer, dtype)[array.offset : array.offset + len(array)]
+    return values_of(buffer, dtype)[array.offset : array.offset + len(array)]

@@ -135,7 +135,7 @@ def spell(names: Iterable[str]) -> None:
 
 
 def spelt(name: str) -> str:
-    """How the option is spelt that some text names in any case."""
+    """The spelling of an option that is given in any case."""
     return _spelling.get(name.lower(), name)
 
 

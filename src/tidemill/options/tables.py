@@ -1,4 +1,4 @@
-"""Options of the tables of a mill, of which no format is told."""
+"""Options of the tables of a mill; formats are not given them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A root taken for writing: locked, and checked, before anything slow begins. Needs no Spark."""
+"""A root locked for writing and checked, before anything slow begins. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidemill.state.versions.version import Version
 
 @dataclass(frozen=True)
 class Recovered:
-    """What the newest manifest says, or that there is none yet."""
+    """The state in the newest manifest; ``last`` is None when there is none yet."""
 
     last: Manifest | None
     store: RunStore
@@ -33,7 +33,7 @@ class Recovered:
 
 
 class Root:
-    """A place for state and manifests that nobody else on this host writes, until :meth:`release`.
+    """A place for state and manifests, locked against other writers on this host until :meth:`release`.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class Root:
     Attributes
     ----------
     recovered : Recovered
-        What was there when it was taken.
+        Its state when it was locked.
     warnings : tuple of str
-        What was odd about it.
+        TM1023, if newer manifests are missing.
     released : bool
-        Others may write it.
+        Whether the lock was released.
     allowed : AllowedPaths
         Where tables may have their files.
 
@@ -58,7 +58,7 @@ class Root:
     TidemillError
         TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013, TM1016 and TM1022
         when it cannot be used; TM1040 and TM7006 for the time zone; TM5045 for a table whose files must not be read.
-        Nothing has been changed then. Of the buffer directories only this host's is known here.
+        Nothing has been changed then. Only the buffer directory of this host is checked.
     """
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
@@ -83,11 +83,11 @@ class Root:
             raise
 
     def recover(self) -> Recovered:
-        """The newest durable epoch, now: what to begin from, or to go back to. Errors as when it was taken."""
+        """The newest durable epoch, to begin from or to go back to. Errors as of the constructor."""
         return _newest(self.log, self._buffer, self.allowed, self._zone)
 
     def release(self) -> None:
-        """Let others write it. A directory that was made for it goes where nothing was made durable in it."""
+        """Unlock it. A directory that was made for it is removed if nothing was made durable in it."""
         if self._made and begun(self.objects):
             shutil.rmtree(self._made[0], ignore_errors=True)
             for directory in self._made[1:]:
@@ -98,7 +98,7 @@ class Root:
 
 
 def _missing(directory: Path | None) -> list[Path]:
-    """A directory and those above it that are not there, the innermost first."""
+    """A directory and its parents that do not exist, the innermost first."""
     return [] if directory is None else [d for d in (directory, *directory.parents) if not d.exists()]
 
 
@@ -122,9 +122,9 @@ def _newest(log: ManifestLog, buffer: Path, allowed: AllowedPaths, time_zone: st
 
 
 def _warnings(found: Recovered) -> tuple[str, ...]:
-    """TM1023 when there were newer manifests: files of a checkpoint are there whose manifest came after a missing one.
+    """TM1023 when newer manifests are missing: there are files of a checkpoint after the next one.
 
-    When only the newest one has gone nothing tells that from a mill that was killed before it wrote it.
+    If only the newest manifest is missing, that looks like a mill that was killed before it wrote it.
     """
     number = found.last.number if found.last else 0
     newest = max((checkpoint_of(file) for file in found.store.present()), default=0)

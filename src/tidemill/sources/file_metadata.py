@@ -1,9 +1,10 @@
-"""The column that says of each row which file it comes from, like the hidden ``_metadata`` of Spark's file sources."""
+"""The column with the file that each row comes from, like the hidden ``_metadata`` of Spark's file sources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from unicodedata import category
 from urllib.parse import quote
 
@@ -34,16 +35,16 @@ def metadata_name(options: Mapping[str, str]) -> str | None:
 
 
 def metadata_type(format_: str, grows: bool = False) -> pa.StructType:
-    """What the column holds for files of a format.
+    """Type of the column for files of a format.
 
     ``file_path`` and ``file_name`` are as in a URI, with the escapes that Spark writes; ``file_size`` in bytes, before
     any decoding; ``file_modification_time`` in whole milliseconds. ``row_index``, in Parquet files, counts the file's
     rows from 0 on. ``row_position`` is the file's byte, or decoded byte, with which the row begins; in columnar formats
     the number of the row.
 
-    Spark's ``file_block_start`` and ``file_block_length`` are left out: they say how a file was cut to be read, which
-    here differs from run to run. Of files that grow (``allowAppends``) size and time are left out as well: they are
-    others when a new view reads the same rows again.
+    Spark's ``file_block_start`` and ``file_block_length`` are left out: they depend on how a file was split, which
+    differs from run to run here. For files that grow (``allowAppends``) size and time are left out as well: they
+    would differ when a new view reads the same rows again.
     """
     version = () if grows else _VERSION
     index = (_ROW_INDEX,) if format_ in _NUMBERED else ()
@@ -51,12 +52,12 @@ def metadata_type(format_: str, grows: bool = False) -> pa.StructType:
 
 
 def with_metadata(columns: Schema, format_: str, options: Mapping[str, str]) -> Schema:
-    """The columns of a table with that of metadata behind them, if its options ask for one.
+    """The columns of a table, with the metadata column last if the options name one.
 
     Raises
     ------
     TidemillError
-        TM4003 for an empty name, or that of another column.
+        TM4003 for an empty name, or the name of another column.
     """
     name = metadata_name(options)
     if name is None:
@@ -68,24 +69,24 @@ def with_metadata(columns: Schema, format_: str, options: Mapping[str, str]) -> 
 
 
 def without_metadata(columns: Schema, options: Mapping[str, str]) -> Schema:
-    """The columns that files have."""
+    """The columns of a table without the metadata column."""
     name = metadata_name(options)
     return Schema(tuple(f for f in columns if f.name != name))
 
 
 @dataclass
 class FileMetadata:
-    """Makes the column for the rows of one split.
+    """Makes the metadata column of the rows of one split.
 
-    What all rows share is made once for the largest batch, and others have a part of it.
+    Values that all rows share are made once for the largest batch; other batches take slices of them.
     """
 
     split: Split
     type: pa.StructType
-    _shared: dict[str, pa.Array] = field(default_factory=dict)
+    _shared: dict[str, pa.Array[Any]] = field(default_factory=dict)
 
     def column(self, positions: npt.NDArray[np.int64]) -> pa.StructArray:
-        """One value for each row, given the positions of these in the file."""
+        """The column, given the positions of the rows in the file."""
         if not self._shared or len(self._shared["file_path"]) < len(positions):
             values = self._values()
             shared = [f for f in self.type if f.name in values]
@@ -107,7 +108,7 @@ class FileMetadata:
 def file_uri(path: str) -> str:
     """A path, or the URL of an object with its key as it stands, as Spark writes it: ``file:/data/a%20b``.
 
-    Escaped is what ``java.net.URI`` escapes in paths; letters of any script stay as they are.
+    Characters are escaped as by ``java.net.URI`` in paths; letters of any script are not.
     """
     scheme, separator, rest = path.partition("://")
     if not separator:

@@ -16,13 +16,13 @@ from tidemill.sources.globs import Part, escaped, hidden, parse_glob
 from tidemill.sources.split import GROWING, Split
 
 BUFFER_BYTES = 1 << 20
-"""How many bytes one read asks for."""
+"""Bytes of one read."""
 
 _TAIL_BYTES = 64 << 10
 _MARKED_BYTES = 4 << 10
 
 NAMES = 1 << 14
-"""Most names that :func:`file_names` gives at a time."""
+"""Most names in one batch of :func:`file_names`."""
 
 
 def local_pattern(path: str) -> str:
@@ -47,10 +47,10 @@ def local_pattern(path: str) -> str:
 
 
 def listing(pattern: str, recursive: bool = False) -> Iterator[FileInfo]:
-    """Regular files that a path, directory (not below, unless ``recursive``) or glob names, by name.
+    """Regular files of a path, directory (subdirectories only if ``recursive``) or glob, by name.
 
-    Hidden ones are left out (:func:`tidemill.sources.globs.hidden`), and what lies in hidden directories that were not
-    asked for by name. Links are followed.
+    Hidden files (:func:`tidemill.sources.globs.hidden`) are left out, also those in hidden directories that the pattern
+    does not spell out. Links are followed.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def listing(pattern: str, recursive: bool = False) -> Iterator[FileInfo]:
 
 
 def file_info(name: str) -> FileInfo | None:
-    """A regular file as it is now; None when it is none, cannot be reached, or has gone meanwhile."""
+    """A regular file as it is now; None when it is not a regular file, cannot be reached, or is gone."""
     try:
         status = Path(name).stat()
     except OSError:
@@ -77,14 +77,17 @@ def file_info(name: str) -> FileInfo | None:
 
 
 def file_names(pattern: str, recursive: bool = False) -> Iterator[list[str]]:
-    """Names of what :func:`listing` may give, in no order, some of them perhaps twice. It looks into no file.
+    """Names of files that :func:`listing` may give, in no order, some perhaps twice. Files are not touched.
 
     Errors as :func:`listing`.
     """
     mode = _mode(pattern)
     if mode and not (S_ISDIR(mode) or S_ISREG(mode)):
         raise TidemillError(
-            "TM5004", "a file cannot be read", got=f"{pattern} is neither a file nor a directory", hint="name one"
+            "TM5004",
+            "a file cannot be read",
+            got=f"{pattern} is neither a file nor a directory",
+            hint="name a file or a directory",
         )
     if S_ISDIR(mode):
         glob = parse_glob(f"{escaped(pattern.rstrip('/'))}/*")
@@ -99,7 +102,7 @@ def file_names(pattern: str, recursive: bool = False) -> Iterator[list[str]]:
 
 
 def missing_directory(pattern: str) -> str | None:
-    """The directory of a glob, up to its first wildcard, when it does not exist; of several, when none does."""
+    """The directory before the first wildcard of a glob if it does not exist; with braces, if none of them exists."""
     if _mode(pattern):
         return None
     above = ["/".join(p.begins for p in a.parts[: a.fixed]) or "/" for a in parse_glob(pattern).alternatives]
@@ -107,7 +110,7 @@ def missing_directory(pattern: str) -> str | None:
 
 
 def _mode(path: str) -> int:
-    """Of a file or directory, 0 where there is none. TM5004 when it must not be looked at."""
+    """The mode of a file or directory, 0 where there is none. TM5004 when it may not be accessed."""
     try:
         return Path(path).stat().st_mode
     except PermissionError as error:
@@ -117,7 +120,7 @@ def _mode(path: str) -> int:
 
 
 def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[list[str]]:
-    """Paths below a directory that parts name, hidden ones left out; what comes back to itself by links is not."""
+    """Paths below a directory that match parts, without hidden ones and without loops of links."""
     first, *others = parts
     names: list[str] = []
     for entry in _entries(directory):
@@ -138,7 +141,7 @@ def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, i
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a directory; a link that leads nowhere, or to itself, is none."""
+    """Whether an entry is a directory; a broken or circular link is not."""
     try:
         return entry.is_dir()
     except OSError:
@@ -172,7 +175,7 @@ def _unreadable(path: str, error: OSError) -> TidemillError:
 
 
 def beginning(path: str, count: int) -> bytes:
-    """The first bytes of a file, at most so many; none when it cannot be read, which is for its reader to tell."""
+    """The first bytes of a file, at most ``count``; empty when it cannot be read, which its reader reports."""
     try:
         with Path(path).open("rb") as file:
             return file.read(count)
@@ -183,7 +186,7 @@ def beginning(path: str, count: int) -> bytes:
 def last_line_end(info: FileInfo) -> int:
     """How many bytes of a file lie before the end of its last line; 0 when it has none.
 
-    All of them when it cannot be read, which is for its reader to tell.
+    The whole size when it cannot be read, which its reader reports.
     """
     try:
         with Path(info.path).open("rb") as file:
@@ -201,7 +204,7 @@ def last_line_end(info: FileInfo) -> int:
 
 
 def tail_mark(path: str, end: int) -> str:
-    """What a file has just before a byte, in short, to know it again when it has grown; empty if it cannot be read."""
+    """A digest of a file's bytes just before ``end``, to recognise the file when it has grown; empty if unreadable."""
     start = max(0, end - _MARKED_BYTES)
     try:
         with Path(path).open("rb") as file:
@@ -222,7 +225,7 @@ def missing(path: str) -> TidemillError:
 
 
 class FileReader:
-    """Fetches the bytes of one split: ``open``, ``fill`` until it gives nothing or ``read_at``, ``close``.
+    """Reads the bytes of one split: ``open``, then ``fill`` until it returns nothing or ``read_at``, then ``close``.
 
     Parameters
     ----------
@@ -238,13 +241,12 @@ class FileReader:
         self._position = 0
 
     def open(self, position: int) -> IO[bytes]:
-        """Open the file at a byte position, and return it for who reads elsewhere too.
+        """Open the file at a byte position; returns it, for readers that seek.
 
         Raises
         ------
         TidemillError
-            TM5001 when the file is gone, TM5003 when it is no longer what was listed, TM5004 when it
-            cannot be read.
+            TM5001 when the file is gone, TM5003 when it changed after it was listed, TM5004 when it cannot be read.
         """
         path = Path(self.split.path)
         try:
@@ -290,7 +292,7 @@ class FileReader:
         return data
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The bytes there, all of them. Several threads may call it while the file is open.
+        """Exactly ``length`` bytes at a position. Several threads may call it while the file is open.
 
         Raises
         ------
@@ -325,6 +327,6 @@ class FileReader:
             self._file = None
 
     def first_bytes(self, count: int) -> bytes:
-        """The first bytes of the file, where a header is."""
+        """The first bytes of the file, at most ``count``."""
         with Path(self.split.path).open("rb") as file:
             return file.read(count)

@@ -1,4 +1,4 @@
-"""Which of the files that a path names are wanted: Spark's options of file sources."""
+"""Filters of a path's files: Spark's options of file sources."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ FILTER_OPTIONS = OptionGroup(
 
 @dataclass(frozen=True)
 class Filters:
-    """What is asked of a file besides its path.
+    """Conditions on the files that a path matches.
 
     Parameters
     ----------
     name : Glob, optional
-        What its name without directories matches.
+        A glob that the name without directories must match.
     recursive : bool
-        Whether directories are looked through to any depth.
+        Whether files at any depth below a directory are read.
     after, before : int, optional
-        Its modification time, in whole milliseconds, is later or earlier than this (microseconds since 1970).
+        Bounds of the modification time in whole milliseconds, both excluded (microseconds since 1970).
     fail_on_missing : bool
-        Whether it is an error that the directory of a glob does not exist; a path without wildcards must exist always.
+        Whether a missing directory of a glob is an error; a missing path without wildcards always is.
     """
 
     name: Glob | None = None
@@ -73,11 +73,11 @@ class Filters:
 
     @property
     def timed(self) -> bool:
-        """Whether modification times count."""
+        """Whether there is a condition on modification times."""
         return self.after is not None or self.before is not None
 
     def wants(self, path: str, modified: int) -> bool:
-        """Whether a file is wanted; ``modified`` in nanoseconds. One that is GROWING has no time."""
+        """Whether a file passes; ``modified`` in nanoseconds. A file that is GROWING has no time."""
         if not self.wants_name(path):
             return False
         if modified == GROWING:
@@ -86,12 +86,12 @@ class Filters:
         return (self.after is None or time > self.after) and (self.before is None or time < self.before)
 
     def wants_name(self, path: str) -> bool:
-        """Whether a file of this path may be wanted."""
+        """Whether a file of this path passes, but for its modification time."""
         return self.name is None or self.name.matches(path.rpartition("/")[2])
 
 
 def parse_filters(options: Mapping[str, str]) -> Filters:
-    """The options :data:`FILTER_OPTIONS`; names in lower case.
+    """Parse the options :data:`FILTER_OPTIONS`; names in lower case.
 
     Raises
     ------

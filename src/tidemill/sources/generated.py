@@ -1,4 +1,4 @@
-"""The place of a table whose rows are generated: one file that grows with time, and that nobody reads."""
+"""The location of a table of generated rows: one file that grows with time and is never opened."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidemill.sources.split import GROWING
 
 
 def generated_file(path: str, pace: Pace) -> FileInfo:
-    """The file, which counts as many bytes as the rows that there are by now."""
+    """The file; its size in bytes is the number of rows generated so far."""
     place = parse_generated_place(path)
     return FileInfo(path, place.rows(pace, time.time()) * place.row_bytes, GROWING)
 
 
 class NoFile:
-    """Stands for the file to who opens it; has no bytes."""
+    """Reads the file of generated rows: it has no bytes."""
 
     def open(self, position: int) -> IO[bytes]:
         """An empty file."""

@@ -1,10 +1,9 @@
-r"""One meaning of globs, for local files and for objects.
+r"""Globs, with one meaning for local files and for objects.
 
 ``*`` stands for any characters but ``/``, ``?`` for one of these, ``[a-c]`` for one of some and ``[!a-c]`` (or
 ``[^a-c]``) for one of all others; ``{a,b}`` for either, also with slashes or globs within; ``**``, alone between
-slashes, for any number of directories, and at the end for every file below. ``\`` takes from the character behind it
-any such meaning. Names are compared as they are written, in upper or lower case. Whatever else other tools know is
-refused.
+slashes, for any number of directories, and at the end for every file below. ``\`` escapes the next character. Names
+are case-sensitive. Other syntax is refused.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _MOST_ALTERNATIVES = 1024
 
 @dataclass(frozen=True)
 class Part:
-    """What one name of a path may be.
+    """Which names match at one position of a path.
 
     Parameters
     ----------
     begins : str
-        All names begin so.
+        A prefix of all these names.
     pattern : str or None
         A regular expression of the names; None where ``begins`` is the name.
     deep : bool
@@ -53,34 +52,34 @@ class Alternative:
 
     @cached_property
     def fixed(self) -> int:
-        """How many names at the beginning are given; the last one never counts, for a listing may hide it."""
+        """How many leading names are without wildcards; the last one never counts, for a listing may hide it."""
         literal = next((i for i, p in enumerate(self.parts) if p.deep or p.pattern is not None), len(self.parts))
         return min(literal, len(self.parts) - 1)
 
     @cached_property
     def prefix(self) -> str:
-        """All paths begin so, and no longer text can be said of all."""
+        """The longest prefix of all paths."""
         parts = self.parts[: self.fixed]
         return "".join(f"{p.begins}/" for p in parts) + self.parts[self.fixed].begins
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
-        """What whole paths match."""
+        """A regular expression of whole paths."""
         *above, last = self.parts
         text = "".join("(?:[^/]+/)*" if p.deep else f"{_expression(p)}/" for p in above)
         text += "(?:[^/]+/)*[^/]+" if last.deep else _expression(last)
         return re.compile(text, re.DOTALL)
 
     def matches(self, path: str) -> bool:
-        """Whether a path is meant, hidden or not."""
+        """Whether a path matches, hidden or not."""
         return self.expression.fullmatch(path) is not None
 
     def hides(self, path: str) -> bool:
-        """Whether a path is hidden: a name that was not asked for literally begins with ``.`` or ``_``, or so on."""
+        """Whether a path is hidden (:func:`hidden`) by a name that the glob does not spell out."""
         return any(map(hidden, path.split("/")[self.fixed :]))
 
     def dead_directory(self, path: str) -> str | None:
-        """The first directory of a path, with its slash, below which nothing is meant; None when there is none."""
+        """The first directory of a path, with its slash, below which nothing can match; None when there is none."""
         names = path.split("/")[:-1]
         for depth, name in enumerate(names):
             if depth < len(self.parts) and self.parts[depth].deep:
@@ -93,7 +92,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Glob:
-    """A glob that was understood.
+    """A parsed glob.
 
     Parameters
     ----------
@@ -106,44 +105,44 @@ class Glob:
     alternatives: tuple[Alternative, ...]
 
     def matches(self, path: str) -> bool:
-        """Whether a path is meant, hidden or not."""
+        """Whether a path matches, hidden or not."""
         return any(a.matches(path) for a in self.alternatives)
 
     def shows(self, path: str) -> bool:
-        """Whether a path is meant and not hidden."""
+        """Whether a path matches and is not hidden."""
         return any(a.matches(path) and not a.hides(path) for a in self.alternatives)
 
     @property
     def literal(self) -> str | None:
-        """The only path that is meant, where there is but one."""
+        """The path of a glob without wildcards; None for others."""
         if len(self.alternatives) > 1 or any(p.deep or p.pattern is not None for p in self.alternatives[0].parts):
             return None
         return "/".join(p.begins for p in self.alternatives[0].parts)
 
     def below(self) -> Glob:
-        """The same, and every file in what is a directory, however deep."""
+        """The same, and every file below a matching directory, at any depth."""
         deep = tuple(Alternative((*a.parts, Part("", deep=True))) for a in self.alternatives if not a.parts[-1].deep)
         return Glob(self.text, (*self.alternatives, *deep))
 
 
 def hidden(name: str) -> bool:
-    """Whether a file or directory is left out, as Spark does: ``.x``, ``_x`` (but ``_x=1``), ``x._COPYING_``."""
+    """Whether a file or directory is hidden, as in Spark: ``.x``, ``_x`` (but ``_x=1``), ``x._COPYING_``."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def escaped(text: str) -> str:
-    """A glob of one path."""
+    """A glob that matches one path only."""
     return re.sub(r"([*?\[{\\])", r"\\\1", text)
 
 
 @lru_cache(1024)
 def parse_glob(text: str) -> Glob:
-    """A glob.
+    """Parse a glob.
 
     Raises
     ------
     TidemillError
-        TM5035 for one that is not understood.
+        TM5035 for bad syntax.
     """
     expanded = _expand(text, text)
     return Glob(text, tuple(dict.fromkeys(_alternative(e, text) for e in expanded)))
@@ -163,7 +162,7 @@ def _refused(glob: str, why: str) -> TidemillError:
 
 
 def _expand(text: str, glob: str) -> list[str]:
-    """Every choice from the braces, of which the first ones are dealt with here and those within by recursion."""
+    """All alternatives of a glob with braces; inner braces are expanded by recursion."""
     begin = _find(text, 0, "{", glob)
     if begin < 0:
         return [text]
@@ -186,7 +185,7 @@ def _expand(text: str, glob: str) -> list[str]:
 
 
 def _find(text: str, at: int, wanted: str, glob: str) -> int:
-    """Where one of some characters stands next, neither escaped nor within brackets; -1 when nowhere."""
+    """Index of the next of the ``wanted`` characters that is neither escaped nor in brackets; -1 if there is none."""
     while at < len(text):
         if text[at] in wanted:
             return at
@@ -199,7 +198,7 @@ def _find(text: str, at: int, wanted: str, glob: str) -> int:
 
 
 def _class_end(text: str, at: int, glob: str) -> int:
-    """Where the bracket closes that opens at ``at``; one that stands first within is a character like others."""
+    """Index of the bracket that closes the one at ``at``; a closing one that comes first is an ordinary character."""
     end = at + 1 + (text[at + 1 : at + 2] in ("!", "^"))
     end += text[end : end + 1] == "]"
     while end < len(text) and text[end] not in "]/":
@@ -221,7 +220,7 @@ def _alternative(text: str, glob: str) -> Alternative:
 
 
 def _part(name: str, glob: str) -> Part:
-    """What one name may be. Stars but the last take as little as they can, and never more later: no backtracking."""
+    """Parse one name. All stars but the last match as little as possible, without backtracking."""
     begins, pieces, at = "", [""], 0
     plain = True
     while at < len(name):

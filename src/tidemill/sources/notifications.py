@@ -1,4 +1,4 @@
-"""What messages of S3 say: which objects were created. Directly, through SNS, or through EventBridge."""
+"""Reads notifications of S3 about created objects: sent directly, through SNS, or through EventBridge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENVELOPES = 2
 
 
 class MisunderstoodError(Exception):
-    """A message is none of S3's; the text says why, and quotes nothing of it."""
+    """A message is not a notification of S3; the text says why, without quoting the message."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Created:
     sequencer: str = ""
 
     def info(self, path: str) -> FileInfo | None:
-        """The object as if listed under a path; None where the message leaves out what a listing has."""
+        """The object as if listed under a path; None where the message lacks its size, time or ETag."""
         if self.size is None or not self.etag or self.time is None:
             return None
         return FileInfo(path, self.size, self.time, self.etag)
 
     def later_than(self, other: Created) -> bool:
-        """Whether it tells of a later version of the same object, as far as can be told; else whoever asks is right."""
+        """Whether this is about a later version of the same object: by sequencer, else by time."""
         if self.sequencer and other.sequencer:
             width = max(len(self.sequencer), len(other.sequencer))
             return self.sequencer.lower().rjust(width, "0") > other.sequencer.lower().rjust(width, "0")
@@ -61,12 +61,12 @@ class Created:
 
 
 def created_objects(body: str) -> list[Created]:
-    """The objects that a message says were created; none where it speaks of something else that S3 does.
+    """The created objects that a message names; none for other events of S3.
 
     Raises
     ------
     MisunderstoodError
-        For a message of nobody known.
+        For a message of another sender.
     """
     text: Any = body
     for _ in range(_ENVELOPES):

@@ -1,11 +1,12 @@
-"""Names of files in little memory: their bytes, and some 12 more for each, instead of objects of Python.
+"""Sets of file names in little memory: their bytes, and about 12 more for each, without Python objects.
 
-What is found by a hash of 64 bits is compared with the name itself, so that no name is ever taken for another.
+Names are found by 64-bit hashes and compared in full, so that no name is mistaken for another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,12 @@ import pyarrow.compute as pc
 Ints = npt.NDArray[np.int64]
 
 _LOOSE = 1 << 12
-"""So many names, or this part of all, are held as they are before they are packed:"""
+"""Names are packed when more than this many are loose, or more than this fraction of all."""
 _LOOSE_SHARE = 64
 
 
 class PackedTexts:
-    """Texts by number, in the order in which they came; they can be asked for once they are packed."""
+    """Texts by number, in the order in which they were added; they can be read once packed."""
 
     def __init__(self) -> None:
         self._chunks: list[pa.StringArray] = []
@@ -31,25 +32,25 @@ class PackedTexts:
         return self._starts[-1] + len(self._loose)
 
     def append(self, texts: Sequence[str]) -> None:
-        """Add texts behind the others."""
+        """Add texts at the end."""
         self._loose += texts
         if len(self._loose) > _LOOSE:
             self.pack()
 
     def pack(self) -> None:
-        """Pack what is held as it came."""
+        """Pack the loose ones."""
         if self._loose:
             self._chunks.append(_packed(self._loose))
             self._starts.append(len(self))
             self._loose = []
 
     @property
-    def all(self) -> pa.ChunkedArray:
+    def all(self) -> pa.ChunkedArray[Any]:
         """All texts, not copied."""
         return pa.chunked_array(self._chunks, pa.string())
 
-    def take(self, numbers: Ints) -> pa.StringArray:
-        """Those with some numbers, in the order of these."""
+    def take(self, numbers: Ints) -> pa.Array[Any]:
+        """The texts of the given numbers, in their order."""
         if not len(numbers):
             return pa.array([], pa.string())
         chunk_of = np.searchsorted(np.array(self._starts), numbers, side="right") - 1
@@ -62,7 +63,8 @@ class PackedTexts:
         ]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return pa.concat_arrays(pieces).take(pa.array(back))
+        texts: pa.Array[Any] = pa.concat_arrays(pieces).take(pa.array(back))
+        return texts
 
 
 class PackedNames:
@@ -78,7 +80,7 @@ class PackedNames:
         return len(self.texts) + len(self._loose)
 
     def add(self, names: Sequence[str]) -> list[int]:
-        """Add those that are not there yet; for each whose turn it was, where it stands in ``names``."""
+        """Add names that are not in the set; returns the index in ``names`` of each that was added."""
         new: list[int] = []
         for place, number in enumerate(self.find(names).tolist()):
             if number < 0 and names[place] not in self._loose:
@@ -89,7 +91,7 @@ class PackedNames:
         return new
 
     def find(self, names: Sequence[str]) -> Ints:
-        """The numbers of names, -1 for one that is not there."""
+        """The numbers of names, -1 for those not in the set."""
         found = np.fromiter((self._loose.get(name, -1) for name in names), np.int64, len(names))
         if not len(self._hashes) or not len(names):
             return found
@@ -110,7 +112,7 @@ class PackedNames:
         return found
 
     def pack(self) -> None:
-        """Pack what is held as it came."""
+        """Pack the loose ones."""
         names = list(self._loose)
         numbers = np.arange(len(self.texts), len(self), dtype=np.uint32)
         self._loose = {}
@@ -126,8 +128,8 @@ def _hashes(names: Sequence[str]) -> Ints:
 
 
 def _packed(texts: Sequence[str]) -> pa.StringArray:
-    """An array in buffers of just its size: what Arrow builds takes up to twice as much."""
+    """An array whose buffers have no spare capacity: those that Arrow builds take up to twice as much."""
     data = [text.encode() for text in texts]
     offsets = np.zeros(len(data) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, data), np.int32, len(data)), out=offsets[1:])
-    return pa.StringArray.from_buffers(len(data), pa.py_buffer(offsets), pa.py_buffer(b"".join(data)))
+    return pa.StringArray.from_buffers(len(data), pa.py_buffer(offsets.data), pa.py_buffer(b"".join(data)))

@@ -14,7 +14,7 @@ _DIGEST_BYTES = 16
 
 
 def file_digest(path: str) -> bytes:
-    """A short name of a file, as rows that are kept by file have it: 16 bytes, however long the path is."""
+    """A 16-byte digest of a file's path, as in the keys of rows that are kept by file."""
     return hashlib.blake2b(path.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
@@ -31,15 +31,15 @@ class Split:
     path : str
         The file.
     size, modified : int
-        Its size in bytes and modification time in nanoseconds when it was listed; a file that no longer
-        agrees is an error, never a silent mixture. A file that is ``GROWING`` may be longer; it is read up to ``size``.
+        Its size in bytes and modification time in nanoseconds when it was listed; a file that has changed since
+        is an error. A file that is ``GROWING`` may be longer; it is read up to ``size``.
     in_quotes : bool or None
         Whether ``start`` lies inside a quoted field; None when that is not known yet, and is then guessed.
     backfill_target : int or None
         None for new data, which every view sees; for history, the epoch at which the views were created that need it.
     base : int
-        Added to the position of a row it gives the row's place among all rows of the table in an epoch. Only
-        tables whose rows have an order need it; 0 for the others.
+        Plus the position of a row in the file, this is the position of the row among all rows of the table in an
+        epoch. For tables with a message order; 0 for the others.
     watermark : int or None
         Rows with an event time before it (microseconds) are late and not admitted.
     etag : str
@@ -68,23 +68,23 @@ class Split:
 
     @property
     def length(self) -> int:
-        """About how many bytes of the file it is."""
+        """About how many bytes of the file the split has."""
         decoded = self.end - self.start
         return decoded if self.encoded is None else min(self.size - self.encoded, decoded)
 
 
 @dataclass(frozen=True)
 class SplitResult:
-    """What a reader found.
+    """What a reader found in a split.
 
     ``quote_parity`` tells whether exactly one of the two ends of the split lies inside quotes, given what was assumed;
     from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file. ``late`` rows were
     left out; ``latest`` is the greatest event time (microseconds) of those admitted, if the table has a watermark.
 
-    ``malformed`` and ``dropped`` count what is wrong: a row with two bad fields counts twice. ``rows_read`` and
-    ``rows_malformed`` count rows: all of them, whether or not they were admitted, and those with anything wrong, late
-    rows not among these. ``example`` says what is wrong with the first one, and where. ``new_within`` counts rows with
-    fields within structs that the table has not, where its evolution mode minds new columns. ``encoded`` says, for a
+    ``malformed`` and ``dropped`` count errors: a row with two bad fields counts twice. ``rows_read`` counts all rows,
+    admitted or not, ``rows_malformed`` those with any error except late rows. ``example`` describes the first error and
+    its place. ``new_within`` counts rows with fields of structs that the table does not have, where its evolution mode
+    detects new columns. ``encoded`` says, for a
     compressed file, about how many of its bytes lie before ``split.end``; all of them where it has no rows behind that.
     """
 

@@ -1,4 +1,4 @@
-"""Files that cannot be read: which errors are of one file alone, so that others can go on without it."""
+"""Files that cannot be read: errors that concern one file, so that the others are still read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_ONE_FILE = frozenset(
 
 
 OF_A_PLACE = frozenset({"TM5004", "TM5030", "TM5031", "TM5032", "TM5033"})
-"""Those that may be mended without any change of the file: it is tried again for as long as they last."""
+"""Errors that may go away without a change of the file: reading is retried for as long as they last."""
 
 
 class UnreadableFilesError(TidemillError):
@@ -39,5 +39,5 @@ class UnreadableFilesError(TidemillError):
 
 
 def joined(errors: Sequence[UnreadableFilesError]) -> UnreadableFilesError:
-    """What several tasks could not read as one error."""
+    """The failures of several tasks as one error."""
     return UnreadableFilesError([failure for error in errors for failure in error.failures])

@@ -1,7 +1,7 @@
-"""Numbered errors of the data source, as Spark shows them: with their number first, and without a trace of Python's.
+"""Lets Spark show numbered errors of the data source with their number first and without a Python traceback.
 
-Spark puts the trace of a worker into its own message, and the number at its end. A worker that has raised an error
-ends, so leaving its trace out concerns nobody else.
+Spark puts the traceback of a worker into its own message, and the number at its end. A worker that has raised an error
+ends, so hiding its traceback hides no other one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CALLED_BY_SPARK = (
 
 
 def brief_errors(cls: _C) -> _C:
-    """A class of a data source whose methods are called by Spark's workers."""
+    """Wrap the methods of a data source class that Spark's workers call."""
     for name in _CALLED_BY_SPARK:
         method = vars(cls).get(name)
         if method is not None:

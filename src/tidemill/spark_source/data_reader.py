@@ -1,8 +1,7 @@
 """Reads files for Spark: plans partitions in the process beside the driver, reads them on the workers.
 
-Each partition is a part of a file, read as Arrow record batches. Where a part of a file with quotes begins is told to
-its reader, not guessed: the planning process looks for quotes in such files, in all parts at once with guesses, and
-again in those that were guessed wrong.
+Each partition is a part of a file, read as Arrow record batches. The planning process finds out which parts begin
+within quotes: it scans all parts of such files in parallel, each on a guess, and those that were guessed wrong again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -131,7 +130,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             yield from location_of(path, self._given).listing()
 
     def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
-        """As :meth:`listing`, some at a time, in no order: files whose names ``unread`` leaves; perhaps some twice."""
+        """Files whose names the filter ``unread`` keeps, in pages, in no order; a file may come twice."""
         for path in paths_of(self._given):
             yield from location_of(path, self._given).unread(unread)
 
@@ -142,10 +141,10 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         for piece in pieces:
             file, length = piece.file, piece.end - piece.start
             parts = max(-(-length // most), 1)
-            parts = 1 if parts > 1 and self.is_whole(file) else parts
+            parts = 1 if parts > 1 and self.is_unsplittable(file) else parts
             cuts = [piece.start + length * k // parts for k in range(parts + 1)]
             found.append([_split(file, start, end) for start, end in pairwise(cuts)])
-        return [Part(split) for split in self._told_of_quotes(found)]
+        return [Part(split) for split in self._with_known_quotes(found)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Record batches of a part, with the types of the schema."""
@@ -154,27 +153,27 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         split = partition.split
         arrow = to_arrow_schema(self._columns, timezone="UTC")
         file = FileMetadata(split, metadata_type(self._format.lower()))
-        with _naming(split), ErrorFile(ERRORS_PATH.of(self._given), split, self._lines_of(split)) as errors:
-            for rows in self._kept(split, errors):
+        with _naming_file(split), ErrorFile(ERRORS_PATH.of(self._given), split, self._lines_of(split)) as errors:
+            for rows in self._readable_rows(split, errors):
                 if rows.count:
                     columns = list(rows.batch.columns)
                     if self._metadata is not None:
                         columns.insert(self._metadata, file.column(rows.positions))
-                    yield _as_spark_has_it(columns, arrow)
+                    yield _spark_batch(columns, arrow)
 
-    def _kept(self, split: Split, errors: ErrorFile) -> Iterator[Rows]:
-        """Rows of a split, and what is wrong with them is noted; of one that may be left out those before the error."""
+    def _readable_rows(self, split: Split, errors: ErrorFile) -> Iterator[Rows]:
+        """Rows of a split, noting their errors; if its file may be left out, those before the error that ends it."""
         try:
             for rows in self._rows(split):
                 errors.add(rows.errors)
                 yield rows
         except TidemillError as error:
-            if not self._ignored.takes(error):
+            if not self._ignored.covers(error):
                 raise
             errors.leave_out(error)
             log_left_out(split.path, error)
 
-    def is_whole(self, file: FileInfo) -> bool:
+    def is_unsplittable(self, file: FileInfo) -> bool:
         """Whether a file can only be read from its beginning to its end."""
         format_ = lookup(self._format)
         if isinstance(format_, WholeFiles) and format_.reads_whole_files(self._schema, self._options):
@@ -187,32 +186,32 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         return format_.begins_whole(self._schema, self._options, head)
 
     def count_rows(self, piece: Piece, most: int) -> tuple[int, int]:
-        """How many rows a piece has, and where it ends; if these are more than ``most``, where row ``most + 1`` begins.
+        """How many rows a piece has, and where it ends; for more than ``most`` rows, where row ``most + 1`` begins.
 
-        What can only be read whole, or is no text, is counted to its end, so that there may be more.
+        An unsplittable file, and one that is not text, is counted to its end, so that there may be more.
 
         Returns
         -------
         tuple of int
-            Rows, and the byte behind them.
+            Rows, and the byte after them.
         """
-        cut = has_lines(lookup(self._format)) and not self.is_whole(piece.file)
+        cut = has_lines(lookup(self._format)) and not self.is_unsplittable(piece.file)
         counter = copy.copy(self)
         counter._needed, counter._options = (), {**self._options, MODE.key: Mode.PERMISSIVE.value}
         count, split = 0, _split(piece.file, piece.start, piece.end, in_quotes=False)
         try:
-            with _naming(split):
+            with _naming_file(split):
                 for rows in counter._rows(split):
                     if cut and count + rows.count > most:
                         return most, int(rows.positions[most - count])
                     count += rows.count
-        except TidemillError as error:  # whoever reads it notes what is left out
-            if not self._ignored.takes(error):
+        except TidemillError as error:  # the task that reads it records what is left out
+            if not self._ignored.covers(error):
                 raise
         return count, piece.end
 
     def _lines_of(self, split: Split) -> LineNumbers | None:
-        """What tells on which lines errors are, by reading the file again; None for a format that is no text."""
+        """Finds the lines of errors by reading the file again; None for a format without lines."""
         file, version = reader_of(split, self._options), (split.path, split.size, split.modified)
         return lines_of(lookup(self._format), file, split.path, split.size, self._options, version)
 
@@ -229,48 +228,48 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
     def _reader(self) -> RowReader | FileRowReader:
         return lookup(self._format).reader(self._schema, self._options, self._needed)
 
-    def _told_of_quotes(self, files: list[list[Split]]) -> list[Split]:
+    def _with_known_quotes(self, files: list[list[Split]]) -> list[Split]:
         """The splits of all files; each knows whether it begins within quotes.
 
-        A file that may be left out, and cannot be looked through, is one split: whoever reads it finds that out again.
+        A file that may be left out, and cannot be scanned, is one split: the task that reads it meets the error again.
         """
         finder = _QuoteFinder(self._format, self._schema, self._options)
-        needed = [s for s in files if len(s) > 1 and self._looked(finder.needed, s[0]) is not False]
+        needed = [s for s in files if len(s) > 1 and self._unless_ignored(finder.needed, s[0]) is not False]
         uncertain = [split for splits in needed for split in splits]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = pool.map(partial(self._looked, finder.look), uncertain)
-            guesses = dict(zip(uncertain, found, strict=True))
-        told: list[Split] = []
+            looked = pool.map(partial(self._unless_ignored, finder.look), uncertain)
+            guesses = dict(zip(uncertain, looked, strict=True))
+        found: list[Split] = []
         for splits in files:
             if splits[0] not in guesses:
-                told += [replace(split, in_quotes=False) for split in splits]
+                found += [replace(split, in_quotes=False) for split in splits]
             else:
-                sure = self._surely(finder, [(split, guesses[split]) for split in splits])
-                told += sure or [replace(splits[0], end=splits[-1].end, in_quotes=False)]
-        return told
+                sure = self._without_guesses(finder, [(split, guesses[split]) for split in splits])
+                found += sure or [replace(splits[0], end=splits[-1].end, in_quotes=False)]
+        return found
 
-    def _surely(
+    def _without_guesses(
         self, finder: _QuoteFinder, guesses: Sequence[tuple[Split, tuple[bool, int] | None]]
     ) -> list[Split] | None:
-        """The splits of a file, given what was guessed of each; None when it cannot be looked through."""
-        told: list[Split] = []
+        """The splits of a file, given a guess for each; None when the file cannot be scanned."""
+        found: list[Split] = []
         inside = False
         for split, guess in guesses:
             sure = replace(split, in_quotes=inside)
             if guess is not None and guess[0] != inside:
-                guess = self._looked(finder.look, sure)
+                guess = self._unless_ignored(finder.look, sure)
             if guess is None:
                 return None
             inside ^= bool(guess[1])
-            told.append(sure)
-        return told
+            found.append(sure)
+        return found
 
-    def _looked(self, look: Callable[[Split], _T], split: Split) -> _T | None:
-        """What is seen in a split; None when its file may be left out, and cannot be read."""
+    def _unless_ignored(self, look: Callable[[Split], _T], split: Split) -> _T | None:
+        """What ``look`` finds in a split; None when its file cannot be read, and may be left out."""
         try:
             return look(split)
         except TidemillError as error:
-            if not self._ignored.takes(error):
+            if not self._ignored.covers(error):
                 raise
             return None
 
@@ -281,7 +280,7 @@ def _split(file: FileInfo, start: int, end: int, in_quotes: bool | None = None) 
 
 
 class _QuoteFinder:
-    """Reads splits for nothing but what they tell of quotes."""
+    """Scans splits for quotes."""
 
     def __init__(self, format_: str, schema: Schema, options: Mapping[str, str]) -> None:
         self._options = {**options, MODE.key: Mode.PERMISSIVE.value}
@@ -296,7 +295,7 @@ class _QuoteFinder:
             return part.assumed_in_quotes
 
     def look(self, split: Split) -> tuple[bool, int]:
-        """Whether the split was taken to begin within quotes, and its parity."""
+        """Whether the split was assumed to begin within quotes, and the parity of its quotes."""
         with self._open(split) as part:
             reader = part.reader
             if isinstance(reader, LineSplitReader | DelimiterSplitReader):
@@ -306,7 +305,7 @@ class _QuoteFinder:
             return part.assumed_in_quotes, part.quote_parity
 
     def _open(self, split: Split) -> OpenSplit:
-        with _naming(split):
+        with _naming_file(split):
             return _opened(self._reader, split, self._options, Mode.PERMISSIVE, True)
 
 
@@ -320,7 +319,7 @@ def _opened(
 
 @dataclass(frozen=True)
 class _NoRows:
-    """Makes no rows of lines."""
+    """Discards lines."""
 
     lines: LineRules | Delimiters
     none: Rows
@@ -355,16 +354,16 @@ def _place_of_metadata(given: Mapping[str, str], asked: Schema) -> int | None:
     return place
 
 
-def _as_spark_has_it(columns: Sequence[pa.Array], arrow: pa.Schema) -> pa.RecordBatch:
-    """Columns with the names that Spark gives to what is within them."""
+def _spark_batch(columns: Sequence[pa.Array[Any]], arrow: pa.Schema) -> pa.RecordBatch:
+    """Columns as a record batch, with the field names that Spark gives to nested types."""
     pairs = zip(columns, arrow, strict=True)
     arrays = [column if column.type == field.type else column.cast(field.type) for column, field in pairs]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
 @contextmanager
-def _naming(split: Split) -> Iterator[None]:
-    """Errors of formats name the file they are about."""
+def _naming_file(split: Split) -> Iterator[None]:
+    """Add the file to errors of formats."""
     try:
         yield
     except FormatError as error:

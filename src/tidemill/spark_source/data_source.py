@@ -35,16 +35,16 @@ _OF_CHANGES = ("debezium", "generator", "orderbook")
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("tidemill")`` known to a session; also ``tidemill.register``.
+    """Register ``spark.read.format("tidemill")`` with a session; also ``tidemill.register``.
 
     Options are those of the format, of codecs, of modes of reading, of schema inference, of object stores, and those
     of :mod:`tidemill.spark_source.source_options`. Without a schema or the option ``columns`` columns are inferred,
     where the format allows. ``spark.readStream.format("tidemill")`` reads each file once, see
     :mod:`tidemill.spark_source.data_stream`; reads that are no streams ignore ``stateLocation`` and limits.
 
-    All columns of the schema are parsed: Spark tells sources in Python which filters there are (``pushFilters``), but
-    not which columns are needed. So name only these in the schema. Where columns are matched by position (CSV without a
-    header, Native, frames) say with the option ``columns`` what the files have.
+    All columns of the schema are parsed: Spark tells Python sources which filters a query has (``pushFilters``), but
+    not which columns it needs. So name only these in the schema. Where columns are matched by position (CSV without a
+    header, Native, frames) list those of the files in the option ``columns``.
     """
     spark.dataSource.register(TidemillSource)
 
@@ -145,7 +145,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
         return True
 
     def _left_out(self, error: Exception) -> bool:
-        return self._ignored.takes(error if isinstance(error, TidemillError) else missing(str(error)))
+        return self._ignored.covers(error if isinstance(error, TidemillError) else missing(str(error)))
 
     def _columns(self, found: Schema) -> str:
         """All columns, given those of the files."""

@@ -1,10 +1,10 @@
 """``spark.readStream.format("tidemill")``: each file of a path once, in batches, exactly once over restarts.
 
-Spark asks one process of Python beside the driver for all offsets and partitions of a query, as long as that runs. It
-lists, remembers the names it has seen, and says what the next batch has; ``stream_history.py`` says how that is found
-again. Files come in the order of their modification times. A file is known by its path: what is written into it after
-it was listed is not read again, and if it was not read before it is an error (TM5003). Empty files wait until they are
-not.
+Spark asks one Python process beside the driver for all offsets and partitions of a query. The process lists files,
+remembers the names it has seen and chooses the files of the next batch; ``stream_history.py`` records them. Files come
+in the order of their modification times. A file is identified by its path: a file that changes after it was read is
+not read again, and one that changes between listing and reading is an error (TM5003). Empty files wait until they have
+content.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from tidemill.spark_source.stream_files import StreamFiles
 from tidemill.spark_source.stream_history import BEGINNING, Offset, StreamHistory, unfinished
 
 _LISTING_SHARE = 10
-"""Listing takes at most one part of so many of the time while files wait that are known already."""
+"""While known files wait, listing takes at most one part in this many of the time."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one batch has: files, bytes of files, rows; None for no limit."""
+    """Limits of one batch: files, bytes of files, rows; None for no limit."""
 
     files: int | None = None
     bytes: int | None = None
@@ -49,7 +49,7 @@ class Limits:
 
 
 def parse_limits(given: Mapping[str, str]) -> Limits:
-    """What the options of a stream say; their names are in lower case. TM4003 for a bad value."""
+    """The limits in the options of a stream, whose names are in lower case. TM4003 for a bad value."""
     return Limits(*(option.of(given) for option in LIMITS))
 
 
@@ -85,7 +85,7 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(BEGINNING)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """One of the limits that are given, since Spark takes one; all of them count."""
+        """One of the given limits, because Spark takes only one; :meth:`latestOffset` applies all of them."""
         if self._limits.rows is not None:
             return ReadMaxRows(self._limits.rows)
         if self._limits.bytes is not None:
@@ -99,7 +99,7 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lists, self._at = False, None
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """The offset behind the next batch; ``start`` where there is nothing to read.
+        """The offset after the next batch; ``start`` if there is nothing to read.
 
         Raises
         ------
@@ -114,11 +114,11 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         end, pieces = self._history.following(start, chosen)
         self._at, self._rest = end, unfinished(pieces)
-        self._take([p.file.path for p in pieces])
+        self._mark([p.file.path for p in pieces])
         return end
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Parts of all files between two offsets, the same ones whenever it is asked.
+        """Parts of all files between two offsets; always the same ones.
 
         Errors as :meth:`StreamHistory.between`.
         """
@@ -129,19 +129,19 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reader.read(partition)
 
     def _go_to(self, start: Offset) -> None:
-        """Know what was read before an offset."""
+        """Restore what was read before an offset."""
         if self._lists:
             self._seen, self._waiting, self._stale_at = PackedNames(), StreamFiles(), 0.0
         else:
             self._waiting.mark_unread()
         last: list[Piece] = []
         for pieces in self._history.pages_before(start):
-            self._take([p.file.path for p in pieces])
+            self._mark([p.file.path for p in pieces])
             last = pieces[-1:]
         self._rest, self._at = unfinished(last), start
 
-    def _take(self, names: list[str]) -> None:
-        """Files have been read, or are going to be. Where nothing is listed any more only those that wait matter."""
+    def _mark(self, names: list[str]) -> None:
+        """Mark files as read or chosen. Their names are only kept while files are listed."""
         self._waiting.mark_read(names)
         if self._lists:
             self._seen.add(names)
@@ -154,16 +154,16 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [names[i] for i in np.flatnonzero(self._seen.find(names) < 0).tolist()]
 
     def _look(self) -> None:
-        """List again when nothing waits, or when that has not been done for a while."""
+        """List again when no file waits, or when the last listing is old."""
         began = time.monotonic()
         if self._lists and (not self._waiting or began >= self._stale_at):
-            self._waiting = StreamFiles()  # not both at once: they may be many
+            self._waiting = StreamFiles()  # free the old listing first: they may be large
             self._waiting = self._list()
             now = time.monotonic()
             self._stale_at = now + _LISTING_SHARE * (now - began)
 
     def _limits_of(self, limit: ReadLimit) -> Limits:
-        """What the engine asks for: all that is there, this limit alone, or ours."""
+        """The limits of a request: none, the one that Spark gives, or those of the options."""
         if isinstance(limit, ReadAllAvailable):
             return Limits()
         if limit == self.getDefaultReadLimit():
@@ -175,7 +175,7 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _choose(self, most: Limits) -> list[Piece]:
-        """The next batch within limits, but at least one file, or what rows are allowed of it."""
+        """The next batch within limits: at least one file, or the rows of it that are allowed."""
         chosen: list[Piece] = []
         size = rows = 0
         for piece in self._next():
@@ -196,7 +196,7 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return chosen
 
     def _next(self) -> Iterator[Piece]:
-        """What has not been read, in order."""
+        """Pieces that have not been read, in order."""
         if self._rest is not None:
             file, start = self._rest
             yield Piece(file, start, file.size)

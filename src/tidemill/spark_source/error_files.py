@@ -1,6 +1,6 @@
-"""What a read by Spark could not take: Parquet files of a directory, one for each part of a file that has such rows.
+"""Malformed rows of reads by Spark: Parquet files in a directory, one for each part of a file that has such rows.
 
-A file of which something is left out has one more, with one record.
+A file of which a part is left out has one more, with one record.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.sources.files import local_pattern
 from tidemill.sources.split import Split
 
-_ERRORS = pa.schema(
-    [
-        pa.field("file", pa.string(), False),
-        pa.field("position", pa.int64(), False),
-        pa.field("line", pa.int64()),
-        pa.field("at", pa.int64()),
-        pa.field("column", pa.string()),
-        pa.field("reason", pa.string(), False),
-        pa.field("raw", pa.binary(), False),
-    ]
-)
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("file", pa.string(), False),
+    pa.field("position", pa.int64(), False),
+    pa.field("line", pa.int64()),
+    pa.field("at", pa.int64()),
+    pa.field("column", pa.string()),
+    pa.field("reason", pa.string(), False),
+    pa.field("raw", pa.binary(), False),
+]
+_ERRORS = pa.schema(_FIELDS)
 
 
 class ErrorFile:
-    """Writes what is malformed in a split to a file of a directory, if there is something; whole or not at all.
+    """Writes the malformed rows of a split to a file of a directory, if there are any; completely or not at all.
 
     The file is named after the split, so a task that runs again writes it again.
     """
@@ -53,7 +52,7 @@ class ErrorFile:
         return self
 
     def add(self, errors: tuple[RowError, ...]) -> None:
-        """Note some errors."""
+        """Add errors of rows."""
         if self._target is None or not errors:
             return
         if self._writer is None:
@@ -64,7 +63,7 @@ class ErrorFile:
         self._writer.write_table(_table(self._split.path, errors))
 
     def leave_out(self, error: TidemillError) -> None:
-        """Note that the rest of the split is left out; of several splits of a file the last one to say so stays."""
+        """Record that the rest of the split is left out; of several splits of a file the last record stays."""
         if self._target is None:
             return
         self._target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
 """Files that Spark leaves out of a read: ``ignoreMissingFiles`` and ``ignoreCorruptFiles``, as of its own sources.
 
-Missing is a file that is gone when it is read (TM5001), or that is no longer the one that was listed (TM5003, TM4063):
-that one is gone as well, and what stands in its place is another file. A stream knows files by their paths, so it does
-not read that one either. A path that does not exist when files are listed is an error all the same.
+A file is missing if it is gone when it is read (TM5001), or is no longer the one that was listed (TM5003, TM4063): the
+listed file is gone then, and another one has its name. A stream identifies files by their paths, so it does not read
+the other one either. A path that does not exist when files are listed is still an error.
 
-Corrupt is a file that cannot be decoded, or parsed as its format: an archive that is cut or damaged (TM4045), a file
+A file is corrupt if it cannot be decoded, or parsed as its format: an archive that is cut or damaged (TM4045), a file
 that is no Parquet, Arrow, ... (TM4041), a row without an end (TM4021). A file whose columns are not those that were
 asked for (TM4010, TM4011, TM4042 to TM4044) is not corrupt, as malformed rows are not in mode FAILFAST. Nor is one that
 cannot be reached: no permission (TM5004), or a store that does not answer (TM5030 to TM5033), says nothing about its
@@ -39,13 +39,13 @@ class Ignored:
     missing: bool = False
     corrupt: bool = False
 
-    def takes(self, error: TidemillError) -> bool:
+    def covers(self, error: TidemillError) -> bool:
         """Whether the rest of a file with such an error is left out."""
         return (self.missing and error.number in _MISSING) or (self.corrupt and error.number in _CORRUPT)
 
 
 def parse_ignored(given: Mapping[str, str]) -> Ignored:
-    """What the options say; their names are in lower case. TM4003 for a bad value."""
+    """The files that options, with names in lower case, leave out. TM4003 for a bad value."""
     return Ignored(IGNORE_MISSING.of(given), IGNORE_CORRUPT.of(given))
 
 
@@ -60,7 +60,7 @@ def damaged(how: str, behind: int) -> FormatError:
 
 
 def log_left_out(path: str, error: TidemillError) -> None:
-    """Say that a file is left out, once in the life of a worker process."""
+    """Log that a file is left out, once for each worker process."""
     if path in _named:
         return
     if len(_named) >= _MOST_NAMED:

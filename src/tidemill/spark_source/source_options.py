@@ -15,24 +15,23 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(str(path) for path in json.loads(text))
 
 
-PATHS = Option("paths", Kind("a JSON array of paths", _paths), None, "what Spark makes of `.load([...])`")
+PATHS = Option("paths", Kind("a JSON array of paths", _paths), None, "the paths of `.load([...])`, given by Spark")
 FORMAT = Option("format", TEXT, "", "the format of the files, as written in `USING`", shown="none: it must be given")
 PARTITION_BYTES = Option(
     "maxPartitionBytes", SIZE, 128 << 20, "size of the parts of files that tasks read", shown="128m"
 )
-ERRORS_PATH = Option("errorsPath", TEXT, None, "a directory that receives what is malformed, in Parquet files")
+ERRORS_PATH = Option("errorsPath", TEXT, None, "a directory for malformed rows, in Parquet files")
 COLUMNS = Option("columns", TEXT, None, "all columns of the files, where they are matched by position")
-IGNORE_MISSING = Option("ignoreMissingFiles", FLAG, False, "the rest of files that have gone is left out")
-IGNORE_CORRUPT = Option("ignoreCorruptFiles", FLAG, False, "the rest of files that cannot be decoded is left out")
+IGNORE_MISSING = Option("ignoreMissingFiles", FLAG, False, "skip the rest of files that no longer exist")
+IGNORE_CORRUPT = Option("ignoreCorruptFiles", FLAG, False, "skip the rest of files that cannot be decoded")
 STATE_LOCATION = Option(
-    "stateLocation", TEXT, None, "of streams: a directory or URL where the names of read files are noted"
+    "stateLocation", TEXT, None, "of streams: a directory or URL that records the names of read files"
 )
 
 SOURCE_OPTIONS = OptionGroup(
     "Spark reads",
-    '`spark.read.format("tidemill")` and `spark.readStream.format("tidemill")`; limits are of one batch of a stream. '
-    "Options of formats, of schema inference, of object stores and about which files are read and how, stand beside "
-    "them.",
+    '`spark.read.format("tidemill")` and `spark.readStream.format("tidemill")`; limits apply to a batch of a '
+    "stream. Options of formats, of schema inference, of object stores and of file listing can be given, too.",
     (
         FORMAT,
         PATH,
@@ -49,7 +48,7 @@ SOURCE_OPTIONS = OptionGroup(
 )
 
 OWN_OPTIONS = SOURCE_OPTIONS.keys | FILTER_OPTIONS.keys
-"""Options that no format is told of, in lower case."""
+"""Options that are not passed to formats, in lower case."""
 
 
 def paths_of(given: Mapping[str, str]) -> list[str]:

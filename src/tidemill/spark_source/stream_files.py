@@ -1,9 +1,10 @@
-"""The files of a listing that a stream is still to read, in order, in little memory."""
+"""The files of a listing that a stream has not read yet, in order, packed."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ _BLOCK = 1024
 
 
 class StreamFiles:
-    """Files in the order of their modification times, then of their names; of a name that comes twice the first.
+    """Files in the order of modification time and name; the first one of a name that comes twice.
 
     Parameters
     ----------
@@ -42,14 +43,14 @@ class StreamFiles:
         self._at = 0
 
     def mark_read(self, names: Sequence[str]) -> None:
-        """Leave files out from now on; other names do not matter."""
+        """Leave files out from now on; unknown names are ignored."""
         found = self._names.find(names)
         self._read[found[found >= 0]] = True
         while self._at < len(self._order) and self._read[self._order[self._at]]:
             self._at += 1
 
     def mark_unread(self) -> None:
-        """None has been read."""
+        """Mark all files as unread."""
         self._read[:] = False
         self._at = 0
 
@@ -57,14 +58,16 @@ class StreamFiles:
         return self._at < len(self._order)
 
     def __iter__(self) -> Iterator[FileInfo]:
-        """Those that are left, some looked up at a time."""
+        """The unread files, looked up in blocks."""
         for begin in range(self._at, len(self._order), _BLOCK):
             numbers = self._order[begin : begin + _BLOCK].astype(np.int64)
             numbers = numbers[~self._read[numbers]]
+            names: list[Any] = self._names.texts.take(numbers).to_pylist()
+            etags: list[Any] = self._etags.take(numbers).to_pylist()
             yield from map(
                 FileInfo,
-                self._names.texts.take(numbers).to_pylist(),
+                names,
                 self._sizes[numbers].tolist(),
                 self._modified[numbers].tolist(),
-                self._etags.take(numbers).to_pylist(),
+                etags,
             )

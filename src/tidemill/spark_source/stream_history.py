@@ -1,13 +1,13 @@
-"""Which files the batches of a stream of files had: in its offsets while they are few, else in a log.
+"""The files of each batch of a stream: in its offsets while they are few, else in a log.
 
-Spark keeps the offsets of a stream, and nothing else, and does not tell a source in Python where. An offset has to say
-which files were read before it, and again which ones a batch has that runs a second time. So it either holds all files
-itself, or it holds a number, and names the directory of a log below ``stateLocation``, in which each batch is an object
-that is written before Spark hears of the batch, and never changed.
+Spark stores the offsets of a stream and nothing else, and does not tell a Python source where. An offset must determine
+which files were read before it, and which files a batch has that runs a second time. So it either lists all files
+itself, or has a number and the name of a log below ``stateLocation``. Each batch is an object of the log, which is
+written before Spark knows of the batch and never changed.
 
-An object of the log is called after the first and the last batch whose files it has. After 100, 10,000, ... batches
-one object is written for all of these, and those it was made of are deleted 100 batches later, so that a query which
-begins again reads few objects, and may go back as far as Spark's own checkpoint does.
+An object of the log is named after its first and last batch. After each 100, 10,000, ... batches one object is written
+for all of these, and the objects it replaces are deleted 100 batches later. So a query that starts again reads few
+objects, and may go back as far as Spark's own checkpoint does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOGS = "_batches"
 _PAGE = 1 << 12
 
 Offset = dict[str, Any]
-"""``batch``: how many batches came before. ``files``: all their files, each with its batch; or ``log``: who knows."""
+"""``batch``: the number of batches before. ``files``: their files, each with its batch; or ``log``: where these are."""
 
 BEGINNING: Offset = {"batch": 0}
 
@@ -63,7 +63,7 @@ class StreamHistory:
         return self.between(BEGINNING, offset)
 
     def pages_before(self, offset: Offset) -> Iterator[list[Piece]]:
-        """As :meth:`read_before`, some at a time: a stream may have read more files than memory has room for."""
+        """As :meth:`read_before`, in pages: a stream may have read more files than fit into memory."""
         if "log" not in offset:
             yield self.read_before(offset)
             return
@@ -78,7 +78,7 @@ class StreamHistory:
         Raises
         ------
         TidemillError
-            TM5062 when the log of the offset is not there, or not whole; TM5063 when it cannot be read.
+            TM5062 when the log of the offset is missing or incomplete; TM5063 when it cannot be read.
         """
         first, last = start["batch"] + 1, end["batch"]
         if last < first:
@@ -88,9 +88,9 @@ class StreamHistory:
         return [piece for name in self._cover(end["log"], first, last) for piece in self._read(end, name)]
 
     def following(self, start: Offset, pieces: Sequence[Piece]) -> tuple[Offset, list[Piece]]:
-        """The offset behind a batch of these pieces, and what the batch has.
+        """The offset after a batch of these pieces, and the pieces of the batch.
 
-        That is something else when the batch has been written before and Spark forgot about it.
+        The batch has other pieces if it was logged before and Spark lost its offset.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class StreamHistory:
                     "a stream without stateLocation has read too many files for its offsets",
                     got=f"{len(files)} files, at most {MOST_IN_OFFSET}",
                     hint="give the option stateLocation, a directory beside the checkpoint, and start the query again: "
-                    "it goes on where it is",
+                    "it continues from its checkpoint",
                 )
             return {"batch": batch, "files": files}, list(pieces)
         log = start.get("log") or uuid.uuid4().hex
@@ -120,7 +120,7 @@ class StreamHistory:
         return end, list(pieces)
 
     def _merge(self, end: Offset) -> None:
-        """Write one object for many, where it is time; delete what an earlier one has replaced."""
+        """Write one object for many when their number is reached; delete those that an earlier one replaced."""
         batch, many = end["batch"], TOGETHER
         while batch % many == 0:
             first = batch - many + 1
@@ -182,7 +182,7 @@ class StreamHistory:
             raise _unreadable(name, error) from error
 
     def _folder(self, log: str) -> Path | None:
-        """Where the objects of a log are files; None where they are none."""
+        """The directory of a log; None in an object store."""
         assert self._objects is not None
         return self._objects.path(f"{_LOGS}/{log}")
 
@@ -203,7 +203,7 @@ class StreamHistory:
 
 
 def unfinished(pieces: Sequence[Piece]) -> tuple[FileInfo, int] | None:
-    """The file that the last of these pieces is the beginning of, and how far it goes."""
+    """The file whose beginning is the last of these pieces, and where that ends; None if the file is complete."""
     if not pieces or pieces[-1].end >= pieces[-1].file.size:
         return None
     return pieces[-1].file, pieces[-1].end
@@ -211,7 +211,7 @@ def unfinished(pieces: Sequence[Piece]) -> tuple[FileInfo, int] | None:
 
 @contextmanager
 def _spilled(lines: Iterable[bytes], folder: Path | None) -> Iterator[Path]:
-    """Lines as a file, for a while: in a folder if there is one, under a name that is no object's."""
+    """Lines as a temporary file: in a folder if there is one, under a name that no object has."""
     path: Path | None = None
     try:
         try:
@@ -248,7 +248,7 @@ def _range(name: str) -> tuple[int, int]:
 def _without_log(offset: Mapping[str, Any]) -> TidemillError:
     return TidemillError(
         "TM5062",
-        "the log of a stream is not there, or not whole",
+        "the log of a stream is missing or incomplete",
         got=f"the batches of {json.dumps(offset)}",
         hint="give the option stateLocation as it was, with all files below it; without them the stream must begin "
         "anew, with another checkpoint",

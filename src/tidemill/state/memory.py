@@ -1,4 +1,4 @@
-"""One budget of memory for everything that a task holds of an epoch."""
+"""The memory budget of a task's memtables."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 class Holder(Protocol):
-    """What holds memory and can put it into a file."""
+    """An owner of memory that can spill it to a file."""
 
     bytes: int
 
     def spill(self) -> int:
-        """Put all that is in memory into a file and tell the budget; returns the bytes written."""
+        """Write everything in memory to a file and report that to the budget; returns the bytes written."""
 
 
 class MemoryBudget:
-    """Bytes that the memtables of a task may hold together; above it the largest goes into a file first.
+    """Limits the bytes of all memtables of a task; above the limit the largest one is spilled first.
 
     Parameters
     ----------
     limit : int
-        Bytes; 0 for as many as it takes.
+        Bytes; 0 for no limit.
 
     Attributes
     ----------
     used, peak : int
-        Bytes held now, and most at any time; a batch is counted before anything is spilled for it.
+        Bytes in memory now, and the most so far; a batch is counted before anything is spilled for it.
     spilled : int
         Bytes written to files.
     """
@@ -44,16 +44,16 @@ class MemoryBudget:
         self._holders: list[Holder] = []
 
     def join(self, holder: Holder) -> None:
-        """Note who can be asked to spill; before it holds anything."""
+        """Add a holder, before it has any memory."""
         self._holders.append(holder)
 
     def leave(self, holder: Holder) -> None:
-        """It holds nothing any more."""
+        """Remove a holder and its bytes."""
         self.used -= holder.bytes
         self._holders.remove(holder)
 
     def resized(self, change: int) -> None:
-        """A holder has so many bytes more, or less. It may be asked to spill before this returns."""
+        """Report that a holder has grown or shrunk by ``change`` bytes. It may be spilled before this returns."""
         self.used += change
         if change <= 0:
             return
@@ -66,12 +66,14 @@ class MemoryBudget:
 
 
 def share_of_task(host: int, slots: int) -> int:
-    """What a task may hold of what its host may, 0 for a quarter of the machine's memory; bytes.
+    """The memory budget of one task in bytes.
 
     Parameters
     ----------
+    host : int
+        The budget of all tasks of a host; 0 for a quarter of the machine's memory.
     slots : int
-        How many tasks run at the same time.
+        Tasks that run at the same time.
     """
     if host:
         return max(1, host // max(1, slots))

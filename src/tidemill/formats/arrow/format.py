@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+from io import IOBase
+from typing import IO, cast
 
 import pyarrow as pa
 
@@ -61,11 +62,11 @@ class ArrowReader:
         if start > 0 or end <= 0 < file_size:
             return
         with unreadable("arrow", _HINT):
-            schema = pa.ipc.open_file(file).schema
+            schema = _opened(file).schema
             columns = self._choice.of(schema)
             chosen = [schema.get_field_index(name) for name in columns.names] or _smallest(schema)
             file.seek(0)
-            batches = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=False))
+            batches = _opened(file, pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=False))
             count = batches.num_record_batches
         first = 0
         for number in range(count):
@@ -80,10 +81,14 @@ class ArrowReader:
 def file_schema(file: IO[bytes]) -> pa.Schema:
     """The columns of a file, from its footer. TM4041 for a damaged file."""
     with unreadable("arrow", _HINT):
-        return pa.ipc.open_file(file).schema
+        return _opened(file).schema
+
+
+def _opened(file: IO[bytes], options: pa.ipc.IpcReadOptions | None = None) -> pa.ipc.RecordBatchFileReader:
+    return pa.ipc.open_file(cast("IOBase", file), options=options)
 
 
 def _smallest(schema: pa.Schema) -> list[int]:
-    """The column to read when none is needed: rows that are counted should be there."""
+    """The column to read when none is needed, so that damage is found though rows are only counted."""
     widths = [f.type.bit_width if pa.types.is_primitive(f.type) else 1 << 20 for f in schema]
     return [widths.index(min(widths))] if widths else []

@@ -1,4 +1,4 @@
-"""From the Arrow type that a file has to the one that a table declares, wherever no value can change by it.
+"""Casts from the Arrow type of a file to the type that a table declares, where no value can change.
 
 | file | table |
 |---|---|
@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.kernels.columns import map_array, nulls
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 Array: TypeAlias = "pa.Array[Any]"
@@ -36,18 +37,15 @@ _UNSIGNED_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def lossless(source: pa.DataType, target: pa.DataType) -> Cast | None:
-    """What makes arrays of the declared type of those that the file has; None when values could change by it."""
+    """The cast from the type of a file to the declared one; None when values could change."""
     if isinstance(source, pa.BaseExtensionType):
-        inner = lossless(source.storage_type, target)
-        return None if inner is None else lambda array, inner=inner: inner(array.storage)  # type: ignore[misc]
+        return _after(lambda array: array.storage, lossless(source.storage_type, target))
     if pa.types.is_dictionary(source):
-        inner = lossless(source.value_type, target)
-        return None if inner is None else lambda array, inner=inner: inner(array.dictionary_decode())  # type: ignore[misc]
+        return _after(lambda array: array.dictionary_decode(), lossless(source.value_type, target))
     if pa.types.is_run_end_encoded(source):
-        inner = lossless(source.value_type, target)
-        return None if inner is None else lambda array, inner=inner: inner(pc.run_end_decode(array))  # type: ignore[misc]
+        return _after(_run_end_decode, lossless(source.value_type, target))
     if pa.types.is_null(source):
-        return lambda array: pa.nulls(len(array), target)
+        return lambda array: nulls(len(array), target)
     if pa.types.is_struct(target):
         return _structs(source, target) if pa.types.is_struct(source) else None
     if pa.types.is_map(target):
@@ -59,6 +57,16 @@ def lossless(source: pa.DataType, target: pa.DataType) -> Cast | None:
     if _leaf(source, target):
         return lambda array: array.cast(target)
     return None
+
+
+def _after(first: Callable[[Any], Array], cast: Cast | None) -> Cast | None:
+    """A cast behind another step; None when there is none."""
+    return None if cast is None else lambda array: cast(first(array))
+
+
+def _run_end_decode(array: Array) -> Array:
+    decoded: Array = pc.call_function("run_end_decode", [array])
+    return decoded
 
 
 def _leaf(source: pa.DataType, target: pa.DataType) -> bool:
@@ -92,8 +100,8 @@ def _integer(source: pa.DataType, target: pa.DataType) -> bool:
     return False
 
 
-def _digits(type_: pa.DataType) -> int:
-    """Digits before the point."""
+def _digits(type_: Any) -> int:
+    """Digits of a decimal before the point."""
     return int(type_.precision - type_.scale)
 
 
@@ -109,21 +117,22 @@ def _is_list(type_: pa.DataType) -> bool:
     return bool(types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_))
 
 
-def _lists(source: pa.DataType, target: pa.DataType) -> Cast | None:
+def _lists(source: Any, target: pa.ListType[Any]) -> Cast | None:
     inner = lossless(source.value_type, target.value_type)
     if inner is None:
         return None
 
-    def cast(array: Array) -> Array:
+    def cast(array: Any) -> Array:
         values = inner(array.flatten())
-        ends = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+        lengths: pa.Array[Any] = pc.list_value_length(array).fill_null(0)
+        ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
         offsets = pa.array(np.concatenate([[0], ends])).cast(pa.int32())
         return pa.ListArray.from_arrays(offsets, values, type=target, mask=array.is_null())
 
     return cast
 
 
-def _structs(source: pa.DataType, target: pa.DataType) -> Cast | None:
+def _structs(source: pa.StructType, target: pa.StructType) -> Cast | None:
     parts: list[tuple[int, Cast]] = []
     for field in target:
         found = matching([f.name for f in source], field.name)
@@ -132,37 +141,37 @@ def _structs(source: pa.DataType, target: pa.DataType) -> Cast | None:
             return None
         parts.append((found[0] if found else -1, inner))
 
-    def cast(array: Array) -> Array:
-        missing = pa.nulls(len(array))
+    def cast(array: Any) -> Array:
+        missing = nulls(len(array))
         fields = [inner(array.field(index) if index >= 0 else missing) for index, inner in parts]
         if not fields:
-            return array.cast(target)
+            cast_: Array = array.cast(target)
+            return cast_
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
     return cast
 
 
-def _maps(source: pa.DataType, target: pa.DataType) -> Cast | None:
+def _maps(source: pa.MapType[Any, Any, Any], target: pa.MapType[Any, Any, Any]) -> Cast | None:
     key = lossless(source.key_type, target.key_type)
     item = lossless(source.item_type, target.item_type)
     if key is None or item is None:
         return None
 
-    def cast(array: Array) -> Array:
+    def cast(array: Any) -> Array:
         present = array.drop_null()
         entries = pa.ListArray.from_arrays(
             present.offsets, pa.StructArray.from_arrays([present.keys, present.items], ["key", "value"])
         )
-        flat = entries.flatten()
+        flat: Any = entries.flatten()
         lengths = np.zeros(len(array), np.int64)
         lengths[array.is_valid().to_numpy(zero_copy_only=False)] = pc.list_value_length(entries).to_numpy()
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)])).cast(pa.int32())
-        pairs = (key(flat.field(0)), item(flat.field(1)))
-        return pa.MapArray.from_arrays(offsets, *pairs, type=target, mask=array.is_null())
+        return map_array(offsets, key(flat.field(0)), item(flat.field(1)), target, array.is_null())
 
     return cast
 
 
 def matching(names: list[str], wanted: str) -> list[int]:
-    """Which of some names are a column's, in any case, as Spark resolves names."""
+    """The indices of the names that equal ``wanted`` in any case, as Spark resolves names."""
     return [i for i, name in enumerate(names) if name.lower() == wanted.lower()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tidemill.formats.columnar.lossless import Cast, lossless, matching
 from tidemill.formats.columnar.types import held_type
 from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.formats.rows.malformed import MODE, Mode, fail_fast
+from tidemill.kernels.columns import nulls
 from tidemill.options.option import OptionGroup, lowered
 from tidemill.schema import Field, Schema, type_to_ddl
 
@@ -108,7 +109,7 @@ class FileColumns:
 
     def _array(self, column: FileColumn, batch: pa.RecordBatch) -> pa.Array[Any]:
         if column.name is None:
-            return pa.nulls(batch.num_rows, column.field.type)
+            return nulls(batch.num_rows, column.field.type)
         try:
             array = column.cast(batch.column(batch.schema.get_field_index(column.name)))
             array.validate(full=True)
@@ -125,7 +126,7 @@ class FileColumns:
 def in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows of a batch in order, in parts of at most ``MOST_ROWS`` rows and, if they have several, ``MOST_BYTES``.
 
-    What is encoded by a dictionary counts as it will be without.
+    Columns encoded by a dictionary count with their decoded size.
     """
     if batch.num_rows > 1 and (batch.num_rows > MOST_ROWS or sum(map(_plain_bytes, batch.columns)) > MOST_BYTES):
         middle = batch.num_rows // 2
@@ -138,16 +139,16 @@ def in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _plain_bytes(array: pa.Array[Any]) -> int:
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
-    held = array.dictionary
+    held: pa.Array[Any] = array.dictionary
     if not (pa.types.is_string(held.type) or pa.types.is_binary(held.type) or pa.types.is_large_string(held.type)):
         return int(array.indices.nbytes) + int(held.nbytes)
-    lengths = pc.cast(pc.binary_length(held), pa.int64())
-    return 4 * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
+    lengths: Any = pc.binary_length(cast("pa.StringArray", held))
+    return 4 * len(array) + (pc.sum(lengths.cast(pa.int64()).take(array.indices)).as_py() or 0)
 
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The columns that a reader is made for; what they are in a file is found out by :meth:`of`."""
+    """The columns that a reader is made for; :meth:`of` finds them in a file."""
 
     schema: Schema
     needed: tuple[str, ...]
@@ -185,7 +186,7 @@ def _file_column(field: Field, file: pa.Schema) -> FileColumn:
             "TM4044",
             f"the file has the column {field.name!r} more than once",
             got=", ".join(file.names),
-            hint="names count in any case; rename the columns in the file",
+            hint="column names are case-insensitive; rename the columns in the file",
         )
     if not places:
         return FileColumn(field, None, lambda array: array)
@@ -218,7 +219,7 @@ def _ddl(type_: pa.DataType) -> str:
 
 @contextmanager
 def unreadable(format_: str, hint: str) -> Iterator[None]:
-    """TM4041 for whatever Arrow says of a file that is none of its format, is cut or damaged."""
+    """Raise TM4041 for a file that is not of the format, is truncated or damaged."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, MemoryError) as error:

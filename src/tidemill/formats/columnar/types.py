@@ -1,8 +1,9 @@
-"""The columns of files that say themselves what their columns are, merged."""
+"""Merges the schemas of files that carry one, and widens their types to those of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,8 +11,8 @@ from tidemill.errors import FormatError
 from tidemill.formats.columnar.lossless import lossless, matching
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
-_UNSIGNED = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
-_NUMBERS = (pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
+_UNSIGNED: dict[int, pa.DataType] = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+_NUMBERS: tuple[pa.DataType, ...] = (pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _MOST_DIGITS = 38
 
@@ -30,7 +31,7 @@ def merged_schema(files: Sequence[tuple[str, pa.Schema]]) -> Schema:
         TM4072 when no type holds what two files have in a column, or what one has; TM4044 for a column that a file
         has more than once.
     """
-    fields: list[pa.Field] = []
+    fields: list[pa.Field[Any]] = []
     for path, schema in files:
         for column in schema:
             if len(matching(schema.names, column.name)) > 1:
@@ -38,7 +39,7 @@ def merged_schema(files: Sequence[tuple[str, pa.Schema]]) -> Schema:
                     "TM4044",
                     f"the file has the column {column.name!r} more than once",
                     got=f"{path}: {', '.join(schema.names)}",
-                    hint="names count in any case; rename the columns in the file",
+                    hint="column names are case-insensitive; rename the columns in the file",
                 )
         found = _union(fields, list(schema))
         if isinstance(found, str):
@@ -52,7 +53,7 @@ def merged_schema(files: Sequence[tuple[str, pa.Schema]]) -> Schema:
     return Schema(tuple(Field(f.name, pa.string() if f.type == pa.null() else f.type) for f in fields))
 
 
-def _union(left: list[pa.Field], right: list[pa.Field]) -> list[pa.Field] | str:
+def _union(left: list[pa.Field[Any]], right: list[pa.Field[Any]]) -> list[pa.Field[Any]] | str:
     """All fields of both, or what is wrong with one of them."""
     fields = list(left)
     for field in right:

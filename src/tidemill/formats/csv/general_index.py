@@ -65,13 +65,15 @@ def index_delimited_fields(
 ):
     """Index the rows of a buffer that starts at a row and holds complete rows only.
 
-    The end of the buffer ends the last row even without a line end.
+    The end of the buffer ends the last row even without a line end. This is one function, like
+    :func:`~tidemill.formats.csv.index.walk_fields`: with the noting of fields in an inlined one both took 1.08 times as
+    long.
 
     Parameters
     ----------
     buf : ndarray of uint8
     begin, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
-        As in :func:`tidemill.formats.csv.index.index_fields`.
+        As in :func:`tidemill.formats.csv.index.walk_fields`.
     following, actions, guide
         Of a :class:`tidemill.formats.text.delimiters.DelimiterTable`; its state 0 is that at the beginning of a field.
     separator_size : int

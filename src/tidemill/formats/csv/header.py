@@ -20,8 +20,6 @@ from tidemill.formats.values.field_text import NULL, TextRules
 from tidemill.schema import Schema
 
 _NO_TEXT = np.empty(0, np.uint8)
-
-
 _SHOWN = 500
 """Characters of a header that an error shows."""
 
@@ -59,7 +57,7 @@ def layout_by_position(schema: Schema) -> Layout:
 
 
 def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_size: int) -> Layout:
-    """Match the columns with the header line by name, in any case and order; other fields are ignored.
+    """Match the columns with the header line by name, case-insensitively, in any order; other fields are ignored.
 
     Fields without a name, or with one that occurs more than once, can be had by the names that Spark gives them
     (:func:`tidemill.formats.types.naming.header_columns`). The header is the first line that is neither empty nor

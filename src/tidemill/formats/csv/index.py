@@ -1,5 +1,5 @@
-"""Phase 1 of CSV: where fields lie in a buffer of complete rows; where these end is told by
-:mod:`tidemill.formats.text.line_ends`.
+"""Phase 1 of CSV: where fields lie in a buffer of complete rows, which
+:mod:`tidemill.formats.text.line_ends` finds.
 
 First every separator and line end outside quotes is found, 64 bytes at a time, and noted as a flat list of marks. Where
 all rows have as many fields as the file has columns, the ends of a field are every ``width``-th mark, and phase 2 reads

@@ -15,15 +15,16 @@ _NEWLINE = b"\n"
 
 
 def message_boundary(options: Mapping[str, str]) -> Callable[[bytes | bytearray], int]:
-    """What finds the end of the first message, of several with newlines at their ends, that leaves a quote open.
+    """A function that finds the first message that leaves a quote open.
 
-    A reader would take such a message and those behind it for one row. It gives the offset behind the message, -1
-    when there is none.
+    A reader would take such a message and those behind it for one row. The function takes messages with newlines at
+    their ends, and returns the offset behind the message that it finds, or -1.
 
     Raises
     ------
     TidemillError
-        TM4003 for options with which the bytes of a message do not tell, or with which each file has a header.
+        TM4003 for a header, or for separators, line ends or quotes beyond those of
+        :class:`~tidemill.formats.text.line_ends.LineRules`.
     """
     parsed = parse_options(options)
     if parsed.header:

@@ -1,9 +1,9 @@
 """Rows that are one line each, with ``multiLine 'false'``: a quote that is open at the end of its line is text.
 
-Lines are found without regard to quotes, so splits tell each other nothing. Phase 1 is the same as for rows that span
-lines, since the two differ in nothing but a line that leaves a quote open: there, what stands from the quote to the end
-of the line is covered with a byte that means nothing, in a copy in which phase 1 looks for separators. Phase 2 reads
-the text itself, whose quote is not closed.
+Lines are found without regard to quotes, so splits need nothing from each other. Phase 1 is the same as for rows that
+span lines, since the two differ only in a line that leaves a quote open: there, the bytes from the quote to the end of
+the line are covered with a byte that means nothing, in a copy in which phase 1 looks for separators. Phase 2 reads the
+text itself, whose quote is not closed.
 
 Plain twin: :mod:`tests.formats.csv_reference`.
 """

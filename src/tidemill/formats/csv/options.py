@@ -163,7 +163,7 @@ class CsvOptions:
 
 
 def parse_options(options: Mapping[str, str]) -> CsvOptions:
-    """Check the options of a table; names count in any case.
+    """Check the options of a table; names are case-insensitive.
 
     Raises
     ------

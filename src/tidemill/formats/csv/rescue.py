@@ -1,4 +1,4 @@
-"""CSV rows with what no column holds in a column of its own."""
+"""CSV rows with a column of rescued data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from tidemill.formats.csv.reader import CsvRowReader, checked_columns
 from tidemill.formats.csv.rows import ReadRows, RowBuilder
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.messages import Messages
-from tidemill.formats.rescue.json_text import json_text
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
-from tidemill.formats.rescue.object_texts import Pieces, pieces_of, pieces_of_bytes, write_objects
+from tidemill.formats.rescue.object_texts import Pieces, gather, json_text, pieces_of, pieces_of_bytes, write_objects
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
 from tidemill.formats.rows.malformed import Flaws, Mode
@@ -72,7 +71,7 @@ class RescuingCsvReader:
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
     ) -> SplitReader:
-        """See :meth:`tidemill.formats.base.RowReader.split`. TM4074 for new columns that must not be."""
+        """See :meth:`tidemill.formats.base.RowReader.split`. TM4074 for new columns that the table refuses."""
         head = None if header is None or not self._options.header else read_header(header, self._options)
         names: tuple[str, ...] = ()
         layout, present = layout_by_position(self._inner), self._inner
@@ -144,7 +143,7 @@ class CsvRescue(Rescue):
     names : tuple of str
         What the header calls the fields; empty without a header.
     strict : bool
-        More fields than columns must not be.
+        More fields than columns raise TM4074.
     """
 
     layout: Layout
@@ -164,7 +163,7 @@ class CsvRescue(Rescue):
         found = []
         for slot, column in enumerate(builder.columns):
             if column.field.name.startswith(_EXTRA):
-                found.append(self._whole(builder, read, slot))
+                found.append(self._new_field(builder, read, slot))
         for flaw in rescued:
             if flaw.reason == _TOO_MANY:
                 found += further_fields(builder, read, flaw.rows)
@@ -173,20 +172,20 @@ class CsvRescue(Rescue):
         return write_objects(found, count, self._json_names(builder, found)), stay
 
     def _refuse(self, found: Sequence[Pieces]) -> None:
-        """TM4074 when a row has a field that is no column's."""
+        """Raise TM4074 when a row has more fields than columns."""
         most = max((int(pieces.fields.max(initial=0)) for pieces in found), default=0)
         if most >= self.layout.width:
             raise NewColumnsError({f"_c{i}": None for i in range(self.layout.width, most + 1)})
 
-    def _whole(self, builder: RowBuilder, read: ReadRows, slot: int) -> Pieces:
-        """A field of the header that is no column."""
+    def _new_field(self, builder: RowBuilder, read: ReadRows, slot: int) -> Pieces:
+        """The texts of a field of the header that is no column."""
         texts = read.parsed[slot].array
         rows = np.arange(len(texts))
         pieces = pieces_of(texts, rows, np.full(rows.size, self._field(builder, slot)))
         return pieces.only(texts.is_valid().to_numpy(zero_copy_only=False)) if texts.null_count else pieces
 
     def _as_written(self, builder: RowBuilder, read: ReadRows, flaw: Flaws) -> list[Pieces]:
-        """Fields that are not what their column is for; the whole row for one whose quotes are wrong."""
+        """The texts of malformed fields; the whole row for a field whose quotes are wrong."""
         slot = next(i for i, c in enumerate(builder.columns) if c.ordinal == flaw.ordinal)
         fields = np.full(flaw.rows.size, self._field(builder, slot))
         starts, ends = read.plain.bounds(slot)
@@ -270,21 +269,6 @@ def find_row_ends(data, starts, separator, quote, leading, ends):  # type: ignor
     for i in range(starts.size):
         stop, _ = find_row_end(data, starts[i], separator, quote, leading, OPEN)
         ends[i] = stop + 1 if stop >= 0 else np.int64(data.size)
-
-
-@kernel
-def gather(data, starts, ends):  # type: ignore[no-untyped-def]
-    """Pieces of a buffer behind one another."""
-    total = np.int64(0)
-    for i in range(starts.size):
-        total += ends[i] - starts[i]
-    out = np.empty(total, np.uint8)
-    cursor = np.int64(0)
-    for i in range(starts.size):
-        length = ends[i] - starts[i]
-        out[cursor : cursor + length] = data[starts[i] : ends[i]]
-        cursor += length
-    return out
 
 
 def _field_names(header: Sequence[str], schema: Schema) -> list[str]:

@@ -64,7 +64,7 @@ class ReadRows:
 
 
 class Rescuer(Protocol):
-    """What has a place for what does not fit, see :class:`tidemill.formats.csv.rescue.CsvRescue`."""
+    """Makes the rescued data, see :class:`tidemill.formats.csv.rescue.CsvRescue`."""
 
     @property
     def fields(self) -> tuple[Field, ...]: ...
@@ -72,12 +72,12 @@ class Rescuer(Protocol):
     def take(
         self, builder: RowBuilder, read: ReadRows, flaws: Sequence[Flaws]
     ) -> tuple[pa.Array[Any] | None, list[Flaws]]:
-        """Texts of what does not fit, if they are read, and what stays malformed.
+        """Rescued texts, None if they are not read, and the flaws that are not rescued.
 
         Raises
         ------
         NewColumnsError
-            When there must not be more fields than columns.
+            When there are more fields than columns and the table refuses these.
         """
         ...
 
@@ -101,9 +101,9 @@ class RowBuilder:
     needed : int
         How many of ``columns`` go into the batch.
     filter : RowFilter or None
-        Rows that need not be kept.
+        Which rows to keep, if not all.
     rescue : Rescuer or None
-        What takes what does not fit, and makes the batch of all columns that are parsed. Not with ``filter``.
+        Takes values that do not fit, and makes the batch of all columns that are parsed. Not with ``filter``.
     """
 
     options: CsvOptions

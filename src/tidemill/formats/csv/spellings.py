@@ -23,8 +23,8 @@ from tidemill.formats.text.line_ends import NO_BYTE, Bytes
 from tidemill.formats.values.field_text import text_bounds
 from tidemill.kernels.byte_masks import byte_at, kernel
 
-_LONGEST_TOLD = 63
-"""Lengths from here on have one bit together."""
+_LONGEST_DISTINCT = 63
+"""Lengths from here on share one bit."""
 
 
 def plain_texts(
@@ -108,7 +108,7 @@ def _spellings(null_texts: tuple[bytes, ...], not_finite: tuple[tuple[bytes, byt
     return Spellings(
         np.frombuffer(b"".join(texts), np.uint8),
         np.cumsum([0, *map(len, texts)]),
-        np.uint64(sum({1 << min(len(text), _LONGEST_TOLD) for text in texts})),
+        np.uint64(sum({1 << min(len(text), _LONGEST_DISTINCT) for text in texts})),
         np.array(places, np.int64),
     )
 
@@ -133,7 +133,7 @@ def respell(buf, starts, ends, quote, trim, texts, bounds, lengths, places, mean
     for row in range(starts.size):
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         length = end - start
-        if quoted == 2 or length < 0 or lengths >> np.uint64(min(length, _LONGEST_TOLD)) & one == 0:
+        if quoted == 2 or length < 0 or lengths >> np.uint64(min(length, _LONGEST_DISTINCT)) & one == 0:
             continue
         for k in range(places.shape[0]):
             if bounds[k + 1] - bounds[k] != length:

@@ -6,6 +6,7 @@ tries fewer lines, and in the end one.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,7 +42,7 @@ def read_envelopes(data: bytes, count: int, fields: Sequence[Field], key: Sequen
     before = [(n, t) for n, t in after if n in key]
     envelope = [("before", pa.struct(before)), ("after", pa.struct(after)), ("op", pa.string())]
     table = pa.json.read_json(
-        pa.BufferReader(data),
+        io.BytesIO(data),
         read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pa.json.ParseOptions(
             explicit_schema=pa.schema([("payload", pa.struct(envelope))] if wrapped else envelope),
@@ -88,7 +89,7 @@ def _written_type(type_: pa.DataType, text: bool) -> pa.DataType:
     return type_
 
 
-def to_type(values: pa.Array, type_: pa.DataType, unit: int) -> pa.Array:
+def to_type(values: pa.Array[Any], type_: pa.DataType, unit: int) -> pa.Array[Any]:
     """A column as written in the type of the table; ArrowInvalid when a value does not fit it."""
     if values.type == type_:
         return values
@@ -98,18 +99,19 @@ def to_type(values: pa.Array, type_: pa.DataType, unit: int) -> pa.Array:
         return values.view(type_)
     if pa.types.is_timestamp(type_):
         zoned = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
-        if pc.any(pc.xor(zoned, type_.tz is not None)).as_py():
+        if pc.any(pc.xor(zoned, pa.scalar(type_.tz is not None))).as_py():
             raise pa.ArrowInvalid("a time with a zone in a column without, or the other way round")
     return values.cast(type_)
 
 
-def flatten(images: pa.StructArray, index: int) -> pa.Array:
+def flatten(images: pa.StructArray, index: int) -> pa.Array[Any]:
     """One column of a struct, NULL where the struct is."""
-    return pc.struct_field(images, [index])
+    field: pa.Array[Any] = pc.struct_field(images, [index])
+    return field
 
 
-def known_operations(operations: pa.Array) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def known_operations(operations: pa.Array[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Where an operation inserts or replaces, and where it deletes."""
-    puts = pc.fill_null(pc.is_in(operations, value_set=pa.array(["c", "r", "u"])), False)
-    deletes = pc.fill_null(pc.equal(operations, "d"), False)
+    puts = pc.is_in(operations, value_set=pa.array(["c", "r", "u"])).fill_null(False)
+    deletes = pc.equal(operations, pa.scalar("d")).fill_null(False)
     return puts.to_numpy(zero_copy_only=False), deletes.to_numpy(zero_copy_only=False)

@@ -64,7 +64,7 @@ class _Part:
 
     lines: Ints
     deletes: npt.NDArray[np.bool_]
-    columns: list[pa.Array]
+    columns: list[pa.Array[Any]]
 
 
 @dataclass(frozen=True)
@@ -107,15 +107,13 @@ class EnvelopeBuilder:
         # Of a message that moves a row to another key the deletion comes first.
         order = np.lexsort((~deletes, lines))
         names = [f.name for f in self.layout.fields]
-        arrays = [
-            pa.concat_arrays(list(c)).take(pa.array(order)) for c in zip(*(p.columns for p in parts), strict=True)
-        ]
+        arrays = [pa.concat_arrays(list(c)).take(order) for c in zip(*(p.columns for p in parts), strict=True)]
         given = dict(zip(names, arrays, strict=True))
-        given[self.operation] = pa.array(["I", "D"]).take(pa.array(deletes[order].astype(np.int8)))
+        given[self.operation] = pa.array(["I", "D"]).take(deletes[order].astype(np.int8))
         batch = pa.RecordBatch.from_arrays([given[n] for n in self.needed], names=list(self.needed))
         return Rows(batch, len(order), positions[lines[order]], tuple(errors))
 
-    def _arrays(self, rows: Sequence[Sequence[Any]]) -> list[pa.Array]:
+    def _arrays(self, rows: Sequence[Sequence[Any]]) -> list[pa.Array[Any]]:
         return [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self.layout.fields)]
 
     def _read(self, lines: _Lines, numbers: Ints, base: int, parts: list[_Part], errors: list[RowError]) -> None:
@@ -145,7 +143,7 @@ class EnvelopeBuilder:
             values = to_type(flatten(after, i), field.type, self.layout.unit)
             if field in keys:
                 old = to_type(flatten(before, keys.index(field)), field.type, self.layout.unit)
-                moved = pc.fill_null(pc.not_equal(old, values), False).to_numpy(zero_copy_only=False)
+                moved = pc.not_equal(old, values).fill_null(False).to_numpy(zero_copy_only=False)
                 usual &= ~(puts & moved)
                 values = pc.if_else(pa.array(deletes), old, values)
                 usual &= _valid(values)
@@ -153,7 +151,7 @@ class EnvelopeBuilder:
                 usual &= _valid(values) | deletes
             columns.append(values)
         rows = np.flatnonzero(usual)
-        taken = [c.take(pa.array(rows)) for c in columns]
+        taken = [c.take(rows) for c in columns]
         return _Part(numbers[rows], deletes[rows], taken), numbers[~usual]
 
     def _one_by_one(self, lines: _Lines, numbers: Ints, base: int, parts: list[_Part], errors: list[RowError]) -> None:
@@ -218,7 +216,7 @@ class _Lines:
         return self._data[low:high][np.cumsum(marks[:-1], dtype=np.int8).astype(np.bool_)].tobytes()
 
 
-def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+def _valid(values: pa.Array[Any]) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = pc.is_valid(values).to_numpy(zero_copy_only=False)
     return found
 

@@ -1,9 +1,13 @@
-"""Generated values, a column at a time. ``tests/formats/generator_reference.py`` says the same of single values."""
+"""Generated values, a column at a time.
+
+Plain twin: ``tests/formats/generator_reference.py``.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from decimal import Decimal
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.generator.settings import Shape
+from tidemill.kernels.columns import map_array, nulls
 
+Array: TypeAlias = "pa.Array[Any]"
 Words = npt.NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -22,17 +28,17 @@ _BITS, _LETTERS_OF_WORD = 5, 12
 _SHIFTS = np.arange(_LETTERS_OF_WORD, dtype=np.uint64) * np.uint64(_BITS)
 
 
-def column_of(shape: Shape, seed: int, rows: Words) -> pa.Array:
+def column_of(shape: Shape, seed: int, rows: Words) -> Array:
     """The values of some rows, by their numbers."""
     if pa.types.is_null(shape.type):
-        return pa.nulls(len(rows))
+        return nulls(len(rows))
     key = _key_of(seed, shape.name)
     values = _values(shape, seed, key, rows)
     threshold = int(shape.null_rate * (1 << 64))
     if threshold == 0:
         return values
-    nulls = np.ones(len(rows), bool) if threshold > _MASK else _words(key ^ _NULLS, rows) < np.uint64(threshold)
-    return values.take(pa.array(np.arange(len(rows)), mask=nulls))
+    missing = np.ones(len(rows), bool) if threshold > _MASK else _words(key ^ _NULLS, rows) < np.uint64(threshold)
+    return values.take(pa.array(np.arange(len(rows)), pa.int64(), mask=missing))
 
 
 def _key_of(seed: int, name: str) -> int:
@@ -42,7 +48,7 @@ def _key_of(seed: int, name: str) -> int:
     return int(_mixed(word)[0])
 
 
-def _values(shape: Shape, seed: int, key: int, rows: Words) -> pa.Array:
+def _values(shape: Shape, seed: int, key: int, rows: Words) -> Array:
     type_ = shape.type
     if pa.types.is_struct(type_):
         return pa.StructArray.from_arrays([column_of(p, seed, rows) for p in shape.parts], fields=list(type_))
@@ -54,10 +60,10 @@ def _values(shape: Shape, seed: int, key: int, rows: Words) -> pa.Array:
         return _texts(shape, key, rows)
     words = _words(key, rows)
     if pa.types.is_boolean(type_):
-        return pa.array(words >> np.uint64(63) == 1)
+        return _array(words >> np.uint64(63) == 1)
     if pa.types.is_floating(type_):
         numbers = shape.least + (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (shape.most - shape.least)
-        return pa.array(numbers).cast(type_, safe=False)
+        return _array(numbers).cast(type_, safe=False)
     count = min(shape.most - shape.least, _MASK - 1)
     words = words % np.uint64(count + 1)
     if not pa.types.is_decimal(type_):
@@ -65,7 +71,7 @@ def _values(shape: Shape, seed: int, key: int, rows: Words) -> pa.Array:
     return _decimals(type_, words, max((shape.most - shape.least) // count, 1) if count else 1, shape.least)
 
 
-def _collections(shape: Shape, seed: int, rows: Words) -> pa.Array:
+def _collections(shape: Shape, seed: int, rows: Words) -> Array:
     """Lists and maps, all of one length; keys are numbers from 0 on."""
     length = shape.length
     first = rows[:, None] * np.uint64(length)
@@ -74,32 +80,38 @@ def _collections(shape: Shape, seed: int, rows: Words) -> pa.Array:
     values = column_of(shape.parts[0], seed, places)
     if pa.types.is_list(shape.type):
         return pa.ListArray.from_arrays(offsets, values, type=shape.type)
-    keys = pa.array(np.tile(np.arange(length), len(rows))).cast(shape.type.key_type)
-    return pa.MapArray.from_arrays(offsets, keys, values, type=shape.type)
+    assert pa.types.is_map(shape.type)
+    keys = pa.array(np.tile(np.arange(length), len(rows)), pa.int64()).cast(shape.type.key_type)
+    return map_array(offsets, keys, values, shape.type)
 
 
-def _sequence(shape: Shape, rows: Words) -> pa.Array:
+def _sequence(shape: Shape, rows: Words) -> Array:
     type_ = shape.type
     if pa.types.is_decimal(type_):
         return _decimals(type_, rows, 10**type_.scale, shape.least)
     if pa.types.is_floating(type_):
-        return pa.array(shape.least + rows.astype(np.float64)).cast(type_, safe=False)
+        return _array(shape.least + rows.astype(np.float64)).cast(type_, safe=False)
     counts = rows % np.uint64(shape.wrap) if shape.wrap else rows
     if shape.step:
         counts = (counts.astype(np.float64) * shape.step).astype(np.uint64)
     numbers = counts + np.uint64(shape.least & _MASK)
     if type_ == pa.string():
-        return pa.array(numbers.view(np.int64)).cast(type_)
+        return _array(numbers.view(np.int64)).cast(type_)
     return _stored(type_, numbers)
 
 
-def _stored(type_: pa.DataType, numbers: Words) -> pa.Array:
+def _array(values: npt.NDArray[Any]) -> Array:
+    array: Array = pa.array(values)
+    return array
+
+
+def _stored(type_: pa.DataType, numbers: Words) -> Array:
     """Whole numbers as a column of a type that has as many bits or fewer."""
     narrow = numbers.astype(f"u{type_.bit_width // 8}")
-    return pa.Array.from_buffers(type_, len(narrow), [None, pa.py_buffer(narrow)])
+    return pa.Array.from_buffers(type_, len(narrow), [None, pa.py_buffer(narrow.data)])
 
 
-def _decimals(type_: pa.DataType, words: Words, step: int, least: int) -> pa.Array:
+def _decimals(type_: pa.DataType, words: Words, step: int, least: int) -> Array:
     """``least + step * word``, unscaled."""
     wide = pa.array(words).cast(pa.decimal256(20, 0))
     product = pc.multiply(wide, pa.scalar(Decimal(step), pa.decimal256(39, 0)))
@@ -107,7 +119,7 @@ def _decimals(type_: pa.DataType, words: Words, step: int, least: int) -> pa.Arr
     return pa.Array.from_buffers(type_, len(words), [None, unscaled.buffers()[1]])
 
 
-def _texts(shape: Shape, key: int, rows: Words) -> pa.Array:
+def _texts(shape: Shape, key: int, rows: Words) -> Array:
     """Texts of one length: letters, or random bytes."""
     text = shape.type == pa.string()
     numbers = np.arange(-(-shape.length // (_LETTERS_OF_WORD if text else 8)), dtype=np.uint64)
@@ -119,7 +131,7 @@ def _texts(shape: Shape, key: int, rows: Words) -> pa.Array:
         data = words.astype("<u8").view(np.uint8)
     data = np.ascontiguousarray(data.reshape(len(rows), -1)[:, : shape.length])
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(shape.length)
-    return pa.Array.from_buffers(shape.type, len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(shape.type, len(rows), [None, pa.py_buffer(offsets.data), pa.py_buffer(data.data)])
 
 
 def _words(key: int, rows: Words) -> Words:

@@ -1,4 +1,4 @@
-"""Rows that nobody wrote: each a function of a seed, its number and its column."""
+"""Generated rows: each value is a function of a seed, the number of its row and its column."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tidemill.connectors.generated import NUMBER_OF_ROWS, ROWS_PER_SECOND, parse
 from tidemill.formats.base import Rows
 from tidemill.formats.generator.columns import column_of
 from tidemill.formats.generator.settings import PREFIX, Shape, shapes_of
+from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.options.kinds import TEXT
 from tidemill.options.option import Kind, Option, OptionGroup, lowered
 from tidemill.schema import Schema
@@ -48,7 +49,7 @@ class GeneratorFormat:
                 Unless given all numbers of a type, from 0 to 1 of float and double, 1970 to 2037
     start       of a sequence, 0 or 1970-01-01 unless given; the next row has one more, or the next day, or the time at
                 which it comes (one second later if all come at once). Behind the last value of its type it wraps around
-    end         of a sequence of whole numbers: with it the table is at its end
+    end         of a sequence of whole numbers: the last row of the table has it
     length      of strings (10 letters of ``a-z2-7``), binary (10 bytes), arrays and maps (3)
     nullRate    from 0 to 1
     ==========  ==========================================================================================
@@ -112,8 +113,5 @@ class GeneratorReader:
             count = min(most, last - at)
             numbers = np.arange(at, at + count, dtype=np.uint64)
             arrays = [column_of(shape, self._seed, numbers) for shape in self._shapes]
-            empty = pa.StructArray.from_buffers(pa.struct([]), count, [None])
-            without = pa.RecordBatch.from_struct_array(empty)
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._asked) if arrays else without
-            yield Rows(batch, count, numbers.view(np.int64), ())
+            yield Rows(make_batch(self._asked, arrays, count), count, numbers.view(np.int64), ())
             at += count

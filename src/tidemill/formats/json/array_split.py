@@ -1,8 +1,7 @@
 """Reads a file of arrays of objects, or of objects that span lines.
 
-Where such a file can be cut is known only to who has read it from its first byte. With ``multiLine 'true'`` it is one
-split; where nothing but its first bytes tell what it is, the split that begins there has all of it, every other none;
-so whoever cuts files looks at their first bytes (:class:`tidemill.formats.base.WholeByBeginning`).
+Such a file can only be read from its first byte on. With ``multiLine 'true'`` it is one split. Without the option its
+first bytes decide (:class:`tidemill.formats.base.WholeByBeginning`): the split that begins there then has all of it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.formats.json.indexing.index import Ints, ValueIndex, Values
 from tidemill.formats.json.indexing.texts import SLACK, copy_values
@@ -101,7 +100,7 @@ def _list(type_: pa.DataType, node: Node, elements: Build) -> Build:
         spoilt = _spoilt(index, below, places, found)
         if spoilt.size:
             lengths, valid, kept = _without(lengths, valid, spoilt)
-            found = Built(found.array.take(pa.array(kept)))
+            found = Built(found.array.take(kept))
         array: pa.Array[Any] = pa.Array.from_buffers(
             type_, kinds.size, [_validity(valid), _offsets(lengths)], children=[found.array]
         )
@@ -110,7 +109,7 @@ def _list(type_: pa.DataType, node: Node, elements: Build) -> Build:
     return build
 
 
-def _map(type_: pa.DataType, node: Node, values: Build) -> Build:
+def _map(type_: pa.MapType[Any, Any, Any], node: Node, values: Build) -> Build:
     keys = _leaf(pa.string(), node.key, DEFAULT_PATTERNS)
 
     def build(index: ValueIndex, chosen: Chosen) -> Built:
@@ -131,7 +130,7 @@ def _map(type_: pa.DataType, node: Node, values: Build) -> Build:
         key_array, value_array = found_keys.array, found.array
         if spoilt.size:
             lengths, valid, kept = _without(lengths, valid, spoilt)
-            key_array, value_array = key_array.take(pa.array(kept)), value_array.take(pa.array(kept))
+            key_array, value_array = key_array.take(kept), value_array.take(kept)
         entries_type = pa.struct([type_.key_field, type_.item_field])
         entries: pa.Array[Any] = pa.Array.from_buffers(
             entries_type, len(key_array), [None], children=[key_array, value_array]
@@ -160,7 +159,7 @@ def _spoilt(index: ValueIndex, below: Node, places: Chosen, found: Built) -> npt
     if not rows.size:
         return rows
     written = index.values(below, places).kinds[rows] > NULL
-    null: Mask = pc.is_null(found.array.take(pa.array(rows))).to_numpy(zero_copy_only=False)
+    null: Mask = found.array.take(rows).is_null().to_numpy(zero_copy_only=False)
     spoilt: npt.NDArray[np.int64] = rows[written & null]
     return spoilt
 
@@ -186,7 +185,7 @@ def _only(built: Built, chosen: npt.NDArray[np.int64]) -> Built:
     place = np.full(len(built.array), -1, np.int64)
     place[chosen] = np.arange(chosen.size)
     wrong = [(np.sort(place[rows][place[rows] >= 0]), reason) for rows, reason in built.wrong]
-    return Built(built.array.take(pa.array(chosen)), [(rows, reason) for rows, reason in wrong if rows.size])
+    return Built(built.array.take(chosen), [(rows, reason) for rows, reason in wrong if rows.size])
 
 
 def _last_of_each(lengths: Ints, keys: pa.Array[Any]) -> tuple[Ints, npt.NDArray[np.int64] | None]:
@@ -197,7 +196,7 @@ def _last_of_each(lengths: Ints, keys: pa.Array[Any]) -> tuple[Ints, npt.NDArray
     if not len(keys):
         return lengths, None
     owners = np.repeat(np.arange(lengths.size), lengths)
-    codes: npt.NDArray[np.int64] = pc.fill_null(pc.dictionary_encode(keys).indices, -1).to_numpy().astype(np.int64)
+    codes: npt.NDArray[np.int64] = keys.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     odd = np.flatnonzero(codes < 0)
     codes[odd] = len(keys) + odd
     pairs = owners * (int(codes.max()) + 1) + codes
@@ -261,7 +260,7 @@ def _take_numbers(type_: pa.DataType, values: Values, parse: Callable[[Values], 
     if others.size:
         parsed = parse(values.only(others))
         status[others] = VALID if parsed.status is None else parsed.status
-        numbers[others] = pc.fill_null(parsed.array, 0).to_numpy(zero_copy_only=False)
+        numbers[others] = parsed.array.fill_null(0).to_numpy(zero_copy_only=False)
     if outside is not None:
         status[outside] = BAD_VALUE
     buffers = [_validity(status == VALID), pa.py_buffer(numbers.data)]
@@ -338,12 +337,12 @@ def _with_seconds(index: ValueIndex, values: Values, parse: Callable[[Values], P
     numbers = parser_for(pa.int64())
     assert numbers is not None and others.status is not None
     found = numbers.parse(index.data, values.starts * whole, values.ends * whole, _RULES)
-    seconds = pc.fill_null(found.array, 0).to_numpy()
+    seconds = found.array.fill_null(0).to_numpy()
     status = np.where(whole, VALID if found.status is None else found.status, others.status).astype(np.uint8)
     outside = (seconds < FIRST_MICROS // MICROS_PER_SECOND) | (seconds > LAST_MICROS // MICROS_PER_SECOND)
     status[whole & outside] = BAD_VALUE
     micros = np.where(outside, 0, seconds) * MICROS_PER_SECOND
-    micros = np.where(whole, micros, pc.fill_null(others.array.view(pa.int64()), 0).to_numpy())
+    micros = np.where(whole, micros, others.array.view(pa.int64()).fill_null(0).to_numpy())
     array: pa.Array[Any] = pa.array(micros, mask=status != VALID).view(TIMESTAMP)
     return ParsedColumn(array, status)
 

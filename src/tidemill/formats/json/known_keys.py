@@ -12,13 +12,13 @@ from tidemill.formats.json.leftover_texts import ELEMENTS, ENTRIES, FIELDS, Know
 from tidemill.schema import Schema
 
 NEW_WITHIN, NEW_COLUMN = 1, 2
-"""What is noted of a record with an unknown key: within a column, or beside all columns."""
+"""Marks of records with an unknown key: within a column, or beside all columns."""
 
 
 def known_keys(schema: Schema, paths: Mapping[int, tuple[str, ...]]) -> Node:
     """The keys that the columns of a table account for.
 
-    What lies within a value that a column takes as a whole is known, whatever it is.
+    All that is within a value that a column reads as one, such as a STRING, is known.
 
     Parameters
     ----------
@@ -26,33 +26,33 @@ def known_keys(schema: Schema, paths: Mapping[int, tuple[str, ...]]) -> Node:
         For columns, by their place in the schema, that are not the field of their name.
     """
     root = Node()
-    whole: list[Node] = []
+    leaves: list[Node] = []
     for ordinal, field in enumerate(schema):
         node = root.at(paths.get(ordinal, (field.name,)))
         node.want(field.type)
-        _take_whole(node, field.type, whole)
-    for node in whole:
+        _add_leaves(node, field.type, leaves)
+    for node in leaves:
         node.fields, node.element, node.key, node.value = {}, None, None, None
     return root
 
 
-def _take_whole(node: Node, type_: pa.DataType, whole: list[Node]) -> None:
+def _add_leaves(node: Node, type_: pa.DataType, leaves: list[Node]) -> None:
     """Note the nodes that are read as one value."""
     if pa.types.is_struct(type_):
         for field in type_:
-            _take_whole(node.fields[field.name], field.type, whole)
+            _add_leaves(node.fields[field.name], field.type, leaves)
     elif pa.types.is_list(type_):
         assert node.element is not None
-        _take_whole(node.element, type_.value_type, whole)
+        _add_leaves(node.element, type_.value_type, leaves)
     elif pa.types.is_map(type_):
         assert node.value is not None
-        _take_whole(node.value, type_.item_type, whole)
+        _add_leaves(node.value, type_.item_type, leaves)
     else:
-        whole.append(node)
+        leaves.append(node)
 
 
 def known_of(tree: Tree, root: Node, keys: Node) -> Known:
-    """What is known of the values of a tree; of one that lacks some of what is known only what it has in full.
+    """What is known of the values of a tree. Objects with known fields that the tree lacks are not gone into.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def known_of(tree: Tree, root: Node, keys: Node) -> Known:
     return Known(tree, opens, entry)
 
 
-def noting_all(known: Known) -> Tree:
-    """The tree with a note on records with any key that is not known."""
+def marking_unknown(known: Known) -> Tree:
+    """The tree, so that records with any unknown key are marked."""
     beyond = np.where(known.opens & FIELDS, NEW_WITHIN, 0).astype(np.uint8)
     beyond[0] = NEW_COLUMN
     return known.tree._replace(beyond=beyond)

@@ -1,4 +1,4 @@
-"""What of a JSON record no column holds, as text. Plain Python: only for records that have something left over."""
+"""What of a JSON record no column holds, as text: plain Python, for the records that the kernel does not do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 
 from tidemill.formats.json.indexing.tree import Node
-from tidemill.formats.rescue.json_text import json_text
+from tidemill.formats.rescue.object_texts import json_text
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"[^,\]}\s]+")

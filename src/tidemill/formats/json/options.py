@@ -72,11 +72,11 @@ class JsonOptions:
     Attributes
     ----------
     multi_line : bool or None
-        Whether records may span lines and lie in arrays; None leaves it to the first byte of each file.
+        Whether records may span lines and lie in arrays; None leaves it to the beginning of each file.
     mode : Mode
     patterns : TimePatterns
     max_depth : int
-        Objects and arrays may lie within one another so deep.
+        Greatest depth of nested objects and arrays.
     paths : mapping of int to tuple of str
         For columns, by their place in the schema, that are not the field of their name.
     """
@@ -89,7 +89,7 @@ class JsonOptions:
 
 
 def parse_options(schema: Schema, options: Mapping[str, str]) -> JsonOptions:
-    """Check the options of a table; names count in any case.
+    """Check the options of a table; names are case-insensitive.
 
     Raises
     ------

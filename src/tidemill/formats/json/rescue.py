@@ -1,4 +1,4 @@
-"""JSON records with what no column holds in a column of its own."""
+"""JSON records with a column of rescued data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.json.indexing.index import Bytes, Ints, ValueIndex
+from tidemill.formats.json.indexing.index import Bytes, ValueIndex
 from tidemill.formats.json.indexing.tree import Node
-from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, noting_all
-from tidemill.formats.json.leftover_texts import LEFT, NOT_UTF8, SLACK, UNDECIDED, Known, write_leftovers
+from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, marking_unknown
+from tidemill.formats.json.leftover_texts import Known, write_leftovers
 from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
 from tidemill.formats.json.reader import JsonReader
+from tidemill.formats.json_tokens.tokens import SPECIAL_NUMBERS, tokenise
 from tidemill.formats.messages import Messages
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
+from tidemill.formats.rescue.object_texts import gather
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
 from tidemill.formats.rows.malformed import MODE, Flaws, Mode
@@ -28,11 +30,12 @@ from tidemill.formats.types.json_shapes import seen_of
 from tidemill.schema import Schema
 
 Texts: TypeAlias = "pa.Array[Any]"
+Longs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
 class RescuingJsonReader(JsonReader):
-    """See :class:`tidemill.formats.base.RowReader`. Only who reads the rescued data pays for it."""
+    """See :class:`tidemill.formats.base.RowReader`. Texts are made only when the rescued data are read."""
 
     def __init__(
         self,
@@ -44,8 +47,8 @@ class RescuingJsonReader(JsonReader):
     ) -> None:
         given = {k.lower(): v for k, v in options.items()}
         inner = rules.without_column(schema)
-        whole = rules.column in needed
-        read = inner.names if whole or MODE.of(given) is not Mode.PERMISSIVE else needed
+        rescues = rules.column in needed
+        read = inner.names if rescues or MODE.of(given) is not Mode.PERMISSIVE else needed
         parsed = parse_options(inner, given)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
         columns = tuple(path[0] for path in places.values()) if rules.strict else ()
@@ -55,10 +58,10 @@ class RescuingJsonReader(JsonReader):
         builder = self._builder
         leftovers = None
         tree = builder.tree
-        if whole or rules.strict:
+        if rescues or rules.strict:
             known = known_of(tree, builder.order[0], keys)
-            tree = noting_all(known)
-        if whole:
+            tree = marking_unknown(known)
+        if rescues:
             nodes = {c.field.name: c.node.number for c in builder.columns}
             leftovers = _Leftovers(known, nodes, keys, places)
         fields = {f.name: f for f in schema}
@@ -75,9 +78,9 @@ class JsonRescue(Rescue):
     Attributes
     ----------
     leftovers : _Leftovers or None
-        What writes the texts, None when nobody reads them.
+        Writes the texts; None when they are not read.
     allowed : tuple of str or None
-        With any other key beside the columns TM4074 is raised; None when there may be any.
+        Keys beside which any other raises TM4074; None allows all.
     """
 
     leftovers: _Leftovers | None
@@ -95,7 +98,7 @@ class JsonRescue(Rescue):
         return 0 if self.allowed is None else int(np.count_nonzero(index.unknown == NEW_WITHIN))
 
     def _refuse(self, index: ValueIndex, allowed: tuple[str, ...]) -> None:
-        """TM4074 when a record has a key that is no column's."""
+        """Raise TM4074 when a record has a key that is no column."""
         names: dict[str, None] = {}
         records = []
         for row in np.flatnonzero(index.unknown == NEW_COLUMN).tolist():
@@ -111,7 +114,7 @@ class JsonRescue(Rescue):
 
 @dataclass(frozen=True)
 class _Leftovers:
-    """What writes the texts of what is left over.
+    """Writes texts of what no column holds.
 
     Attributes
     ----------
@@ -131,62 +134,52 @@ class _Leftovers:
 
     def texts(self, index: ValueIndex, rescued: Sequence[Flaws]) -> Texts:
         """Texts by row; NULL where nothing is left over."""
-        rows = index.row_starts.size
+        count = index.row_starts.size
         asked = index.unknown > 0
-        if not rescued and not asked.any():
-            return pa.nulls(rows, pa.string())
+        for flaws in rescued:
+            asked[flaws.rows] = True
+        rows = np.flatnonzero(asked)
+        if not rows.size:
+            return pa.nulls(count, pa.string())
         names = sorted({str(flaws.column) for flaws in rescued})
-        wrong = np.zeros((len(names), rows), np.bool_)
+        wrong = np.zeros((len(names), count), np.bool_)
         for flaws in rescued:
             wrong[names.index(str(flaws.column)), flaws.rows] = True
-            asked[flaws.rows] = True
-        return self._write(index.data, index.row_starts, index.row_ends, asked, names, wrong)
+        texts = self._write(index, rows, names, wrong[:, rows])
+        if rows.size == count:
+            return texts
+        places = np.zeros(count, np.int32)
+        places[rows] = np.arange(rows.size)
+        return texts.take(pa.array(places, pa.int32(), mask=~asked))
 
-    def _write(self, data: Bytes, starts: Ints, ends: Ints, asked: Mask, names: Sequence[str], wrong: Mask) -> Texts:
+    def _write(self, index: ValueIndex, rows: Longs, names: Sequence[str], wrong: Mask) -> Texts:
+        """Texts of some rows; the values of the columns ``names`` are left over where ``wrong`` says so."""
+        starts, ends = index.row_starts[rows].astype(np.int64), index.row_ends[rows].astype(np.int64)
+        data: Bytes = gather(index.data, starts, ends)
+        bounds = np.zeros(rows.size + 1, np.int64)
+        np.cumsum(ends - starts, out=bounds[1:])
+        tokens = tokenise(data, bounds, SPECIAL_NUMBERS)
         wrong_slot = np.full(self.known.opens.size, -1, np.int32)
-        merged = wrong.copy() if len({self.nodes[name] for name in names}) < len(names) else wrong
-        for slot, name in enumerate(names):
-            node = self.nodes[name]
+        merged = wrong.copy()
+        for slot, node in enumerate(self.nodes[name] for name in names):
             if wrong_slot[node] < 0:
                 wrong_slot[node] = slot
-            else:
+            else:  # two columns of one field
                 merged[wrong_slot[node]] |= wrong[slot]
-        size = int((ends - starts)[asked].sum(dtype=np.int64))
-        out = np.empty(size + SLACK, np.uint8)
-        offsets, outcomes = np.empty(starts.size + 1, np.int32), np.empty(starts.size, np.uint8)
-        write_leftovers(data, starts, ends, asked, self.known, wrong_slot, merged, out, offsets, outcomes)
-        validity = pa.py_buffer(np.packbits(outcomes == LEFT, bitorder="little").data)
-        text = out[: offsets[-1]] if 2 * offsets[-1] > out.size else out[: offsets[-1]].copy()
-        found: Texts = pa.Array.from_buffers(
-            pa.string(), starts.size, [validity, pa.py_buffer(offsets.data), pa.py_buffer(text.data)]
-        )
-        if outcomes.max(initial=0) < NOT_UTF8:
-            return found
-        for outcome, write in ((NOT_UTF8, self._write_replaced), (UNDECIDED, self._ask)):
-            rows = np.flatnonzero(outcomes == outcome)
-            if rows.size:
-                records = [_text(data, starts[row], ends[row]) for row in rows.tolist()]
-                mask = pa.array(outcomes == outcome)
-                found = pc.replace_with_mask(found, mask, write(records, names, wrong[:, rows]))
+        out, offsets = np.empty(data.size, np.uint8), np.empty(rows.size + 1, np.int64)
+        decided = np.empty(rows.size, np.bool_)
+        write_leftovers(tokens, self.known, wrong_slot, merged, out, offsets, decided)
+        validity = np.packbits(np.diff(offsets) > 0, bitorder="little")
+        parts: list[npt.NDArray[Any]] = [validity, offsets.astype(np.int32), out[: offsets[-1]].copy()]
+        found: Texts = pa.Array.from_buffers(pa.string(), rows.size, [pa.py_buffer(part.data) for part in parts])
+        if not decided.all():
+            paths = [self.places[name] for name in names]
+            plain = [
+                leftover(_text(data, *bounds[row : row + 2]), self.keys, [p for p, w in zip(paths, wrong[:, row]) if w])
+                for row in np.flatnonzero(~decided).tolist()
+            ]
+            found = pc.replace_with_mask(found, pa.array(~decided), pa.array(plain, pa.string()))
         return found
-
-    def _write_replaced(self, records: Sequence[str], names: Sequence[str], wrong: Mask) -> Texts:
-        """Of records of which some bytes that are not UTF-8 have been replaced."""
-        parts = [record.encode() for record in records]
-        ends = np.cumsum([len(part) for part in parts])
-        starts = np.concatenate([[0], ends[:-1]])
-        data = np.frombuffer(b"".join(parts), np.uint8)
-        asked = np.ones(len(parts), np.bool_)
-        return self._write(data, starts.astype(np.int32), ends.astype(np.int32), asked, names, wrong)
-
-    def _ask(self, records: Sequence[str], names: Sequence[str], wrong: Mask) -> Texts:
-        """By the plain twin."""
-        paths = [self.places[name] for name in names]
-        found = [
-            leftover(record, self.keys, [path for slot, path in enumerate(paths) if wrong[slot, row]])
-            for row, record in enumerate(records)
-        ]
-        return pa.array(found, pa.string())
 
 
 def _text(data: Bytes, start: int, end: int) -> str:

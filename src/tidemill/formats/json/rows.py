@@ -30,23 +30,23 @@ class JsonColumn(CheckedColumn[Build]):
 
 
 class Rescuer(Protocol):
-    """What has a place for what does not fit, see :class:`tidemill.formats.json.rescue.JsonRescue`."""
+    """Makes the rescued data, see :class:`tidemill.formats.json.rescue.JsonRescue`."""
 
     @property
     def fields(self) -> tuple[Field, ...]: ...
 
     def take(self, index: ValueIndex, flaws: Sequence[Flaws]) -> tuple[pa.Array[Any] | None, list[Flaws]]:
-        """Texts of what does not fit, if they are read, and what stays malformed.
+        """Rescued texts, None if they are not read, and the flaws that are not rescued.
 
         Raises
         ------
         NewColumnsError
-            When there must not be such keys.
+            When there are keys that are no columns, and the table refuses these.
         """
         ...
 
     def new_within(self, index: ValueIndex) -> int:
-        """How many rows have fields within structs that no column has, where that is minded."""
+        """How many rows have unknown fields within structs; 0 unless the table refuses new columns."""
         ...
 
     def arrays(
@@ -71,7 +71,7 @@ class RecordBuilder:
     deletes : Deletions or None
         Of rows that are deletions only the key counts.
     rescue : Rescuer or None
-        What takes what does not fit, and makes the batch of all columns that are parsed.
+        Takes values that do not fit, and makes the batch of all columns that are parsed.
     """
 
     options: JsonOptions
@@ -99,7 +99,7 @@ class RecordBuilder:
         Parameters
         ----------
         lines : int
-            So many there are; counts only for lines.
+            How many lines there are; unused for arrays.
         state : int or None
             None for lines, else where in a file of arrays the buffer begins.
         further : sequence of RowError
@@ -156,12 +156,13 @@ class RecordBuilder:
                 free[rows] = False
         flaws = [f for f in flaws if f.rows.size]
         if flaws and self.deletes is not None:
-            flaws = self._that_count(flaws, self.deletes, built)
+            flaws = self._without_ignored(flaws, self.deletes, built)
         return flaws
 
-    def _that_count(self, flaws: list[Flaws], deletes: Deletions, built: Sequence[Built]) -> list[Flaws]:
+    def _without_ignored(self, flaws: list[Flaws], deletes: Deletions, built: Sequence[Built]) -> list[Flaws]:
+        """The flaws but for those of deletions outside of their key."""
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == deletes.operation)
-        deleted = pc.fill_null(pc.equal(built[slot].array, deletes.value), False).to_numpy(zero_copy_only=False)
+        deleted = pc.equal(built[slot].array, pa.scalar(deletes.value)).fill_null(False).to_numpy(zero_copy_only=False)
         return [f if f.ordinal < 0 or f.ordinal in deletes.kept else f.only(~deleted) for f in flaws]
 
     def _judge(

@@ -8,7 +8,10 @@ are: which of the two depends on Spark's generator.
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from tidemill.formats.json_tokens.tokens import (
     ARRAY,
@@ -26,6 +29,23 @@ from tidemill.kernels.byte_masks import kernel
 
 ROOM = 9
 """A token is at most so many times as long as its text when it is written."""
+
+
+class Numbers(NamedTuple):
+    """Texts of numbers with a fraction.
+
+    Attributes
+    ----------
+    slots : int64
+        For each token which text is its number; set for tokens with a fraction alone.
+    data, offsets : uint8, int64
+        The texts.
+    """
+
+    slots: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+
 
 _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
@@ -45,7 +65,8 @@ def _unit(data, at):
 
 
 @kernel
-def _put_utf8(out, at, code):
+def put_utf8(out, at, code):
+    """Write a character; returns the end."""
     if code < 0x80:
         out[at] = code
         return at + 1
@@ -61,7 +82,7 @@ def _put_utf8(out, at, code):
 
 
 @kernel
-def _next_code(data, at, end):
+def next_code(data, at, end):
     """The character at ``at`` of a text, negative for half of a surrogate pair, and where the next one begins."""
     c = np.int64(data[at])
     if c == 0x5C:
@@ -108,10 +129,10 @@ def put_raw(data, start, end, flags, lenient, out, at):
         out[at : at + size] = data[start:end]
         return at + size
     while start < end:
-        code, start = _next_code(data, start, end)
+        code, start = next_code(data, start, end)
         if code < 0 and not lenient:
             return -1
-        at = _put_utf8(out, at, code if code >= 0 else 63)
+        at = put_utf8(out, at, code if code >= 0 else 63)
     return at
 
 
@@ -137,7 +158,7 @@ def put_quoted(data, start, end, flags, wide, out, at):
         at += size
     else:
         while start < end:
-            code, start = _next_code(data, start, end)
+            code, start = next_code(data, start, end)
             if code < 0:
                 if wide:
                     return -1
@@ -150,7 +171,7 @@ def put_quoted(data, start, end, flags, wide, out, at):
                     at = _put_escape(out, at, 0xD800 + ((code - 0x10000) >> 10))
                     at = _put_escape(out, at, 0xDC00 + ((code - 0x10000) & 0x3FF))
                 else:
-                    at = _put_utf8(out, at, code)
+                    at = put_utf8(out, at, code)
             else:
                 short = 0
                 if code == 8:
@@ -185,11 +206,10 @@ def _put_word(out, at, kind):
 
 
 @kernel
-def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, token, wide, out, at):
-    """Write a value and what is in it. Returns the end, -1 when it cannot be written.
-
-    ``slots`` says for each token which text of ``numbers`` is its number.
-    """
+def put_value(tokens, numbers, token, wide, out, at):
+    """Write a value and what is in it. Returns the end, -1 when it cannot be written."""
+    data, kinds, flags, starts, ends, after, _ = tokens
+    slots, number_data, number_offsets = numbers
     stack = np.empty(1002, np.int64)
     depth = 0
     last = after[token]
@@ -230,7 +250,7 @@ def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_of
             continue
         elif kind == FRACTION or kind == SPECIAL:  # noqa: SIM109
             low, high = number_offsets[slots[token]], number_offsets[slots[token] + 1]
-            out[at : at + high - low] = numbers[low:high]
+            out[at : at + high - low] = number_data[low:high]
             at += high - low
         elif kind == INTEGER:
             low, high = starts[token], ends[token]
@@ -244,12 +264,13 @@ def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_of
 
 
 @kernel
-def put_values(data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, chosen, lenient, out, offsets):
+def put_values(tokens, numbers, chosen, lenient, out, offsets):
     """Write a value for each row, from ``offsets[0]`` on; texts without quotes.
 
     Returns the first row that there is no more room for. Offsets of rows without a value (-1) stay as they are; a value
     that cannot be written becomes -2 in ``chosen``.
     """
+    data, kinds, flags, starts, ends, _, _ = tokens
     at = offsets[0]
     for row in range(chosen.size):
         token = chosen[row]
@@ -259,9 +280,7 @@ def put_values(data, kinds, flags, starts, ends, after, slots, numbers, number_o
             if kinds[token] == TEXT:
                 stop = put_raw(data, starts[token], ends[token], flags[token], lenient, out, at)
             else:
-                stop = put_value(
-                    data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, token, False, out, at
-                )
+                stop = put_value(tokens, numbers, token, False, out, at)
             if stop < 0:
                 chosen[row] = -2
             else:

@@ -8,7 +8,7 @@ is not looked at, as Spark does not. A text that is not JSON up to there has no 
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,7 @@ Ints = npt.NDArray[np.int64]
 Small = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """The tokens of the texts of a column.
 
     Attributes

@@ -143,7 +143,7 @@ class NativeBuilder:
         fail_fast(self.mode, errors)
         kept = np.array([r for r in range(positions.size) if r not in dropped], np.int64)
         if dropped:
-            arrays = [array.take(pa.array(kept)) for array in arrays]
+            arrays = [array.take(kept) for array in arrays]
         return self._rows(arrays, positions[kept], errors, lambda row: _raw(buffer, begins, ends, int(kept[row])))
 
     def _place(self, buffer: _Buffer, size: int, flaw: Flaw) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,7 @@ class OrderBookFormat:
     """Lines of five fields, ``t,id,action,volume,price``, read as CSV without quotes.
 
     **Rows.** Messages that can concern this book, in file order; the others (orders of the other side, ``X``, ``C``,
-    ``T``) are counted by nobody. -0.0 is read as 0.0.
+    ``T``) are not counted. -0.0 is read as 0.0.
 
     **Malformed rows.** A field that is missing or bad, or an action that is not one of ``BSEFDXCT``
     (``bad_action``): the message is left out, also in mode PERMISSIVE, since no message can be half applied.
@@ -178,5 +179,5 @@ class _MessageBuilder(RowBuilder):
         return tuple(sorted((*errors, *found), key=lambda e: e.position))
 
 
-def _positive_zero(values: pa.Array) -> pa.Array:
+def _positive_zero(values: pa.Array[Any]) -> pa.Array[Any]:
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values

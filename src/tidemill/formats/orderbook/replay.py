@@ -32,7 +32,7 @@ _BOOL_OUT = types.Array(types.boolean, 1, "C")
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of k orders.
+    """The result of replaying messages over k orders.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def _replay(
                 alive = pending = touched = True
             elif alive and code != OTHER:
                 if pending == insert_only:
-                    # Either a row of before goes, or one is seen that nothing will ever take away.
+                    # Either a row of an earlier epoch is deleted, or a row is inserted that is never deleted.
                     order[count], source[count], volume[count] = k, at, left
                     weight[count] = 1 if pending else -1
                     count += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -128,7 +128,7 @@ def _with_instants(schema: pa.Schema, instants: frozenset[str]) -> pa.Schema:
 
 
 def _smallest(parquet: pq.ParquetFile) -> list[str]:
-    """The column to read when none is needed: rows that are counted should be there."""
+    """The column to read when none is needed, so that damage is found though rows are only counted."""
     flat = [f.name for f in parquet.schema_arrow if not pa.types.is_nested(f.type)]
     if not flat or parquet.metadata.num_row_groups == 0:
         return list(parquet.schema_arrow.names[:1])
@@ -143,8 +143,8 @@ def _smallest(parquet: pq.ParquetFile) -> list[str]:
 def _encoded(parquet: pq.ParquetFile, groups: list[tuple[int, int, int]], names: list[str]) -> list[str]:
     """Columns of texts and bytes that have dictionaries in some row group.
 
-    They are read with these, as how much they would be without is not told: a few bytes of a file can be a text of 1 MB
-    in each of a million rows.
+    They are read as dictionaries, since their decoded size is not known: a few bytes of a file can be a text of 1 MB in
+    each of a million rows.
     """
     held = {f.name for f in parquet.schema_arrow if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
     found = []
@@ -166,7 +166,8 @@ def _decoded(batch: pa.RecordBatch, encoded: list[str]) -> pa.RecordBatch:
     """A batch without the dictionaries that it was read with."""
     for name in encoded:
         place = batch.schema.get_field_index(name)
-        batch = batch.set_column(place, name, batch.column(place).dictionary_decode())
+        decoded = cast("pa.DictionaryArray[Any, Any]", batch.column(place)).dictionary_decode()
+        batch = batch.set_column(place, name, decoded)
     return batch
 
 

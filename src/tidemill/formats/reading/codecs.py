@@ -35,9 +35,9 @@ MOST_DECODED = 1 << 44
 SMALL = 64 << 20
 """Decoded bytes that a file may always have, whatever its ratio."""
 SUSPECT_RATIO = 1000
-"""Beyond it a file may be a bomb, or equal rows a million times: rows end, and a bomb is one that never does."""
+"""Beyond it a file is either a bomb or very many equal rows; these have newlines, a bomb has none."""
 DEFAULT_RATIO = 100_000
-"""More than any codec here makes of equal rows, and a limit to how long a small file keeps somebody busy."""
+"""More than any codec here reaches with equal rows; it limits how long a small file takes to decode."""
 _NEWLINE = b"\n"
 
 _GZIP_MAGIC, _GZIP_FIXED, _GZIP_SUMS = b"\x1f\x8b\x08", 10, struct.Struct("<II")
@@ -196,7 +196,7 @@ class CodecOptions:
                 "TM4040",
                 "a compressed file of a format that needs random access",
                 got=codec,
-                hint="decompress it: such formats compress what is within",
+                hint="decompress it; such formats have compression of their own",
             )
 
     def most_decoded(self, size: int) -> int:
@@ -247,9 +247,9 @@ class Decoded:
     position : int
         Decoded bytes given so far.
     ended : bool
-        There are no more.
+        Whether all decoded bytes have been given.
     damage : str or None
-        Why there are no more: ``truncated_archive``, ``corrupt_archive`` or ``decompression_limit``; None for a file
+        Why they end too early: ``truncated_archive``, ``corrupt_archive`` or ``decompression_limit``; None for a file
         that is whole.
     """
 
@@ -259,7 +259,7 @@ class Decoded:
         self._encoded = encoded
         self._most = most
         self._suspect = suspect
-        # Behind the last newline, as far as that has been looked for.
+        # The position behind the last newline that was found.
         self._row = max(suspect - SMALL, 0)
         self._member = self._make()
         self._begun = False
@@ -315,7 +315,7 @@ class Decoded:
             self._end("corrupt_archive")
             return b""
         if not data and not found and not self._member.eof and not self._member.needs_input:
-            self._end("corrupt_archive")  # it would go on like this for ever
+            self._end("corrupt_archive")  # no progress would ever be made
         return found
 
     def _input(self) -> bytes:

@@ -18,10 +18,10 @@ from tidemill.formats.rows.malformed import Mode, fail_fast
 from tidemill.formats.text.line_split import LineSplitReader
 
 _HEADER_BYTES = 1 << 16
-_BEGUN = "it was whole before: rows of epochs that are sealed count"
+_BEGUN = "it was complete before: its rows in sealed epochs stay"
 _NOT_BEGUN = "none of its rows count"
 _HINTS = {
-    "truncated_archive": "write it to its end, best under another name that is then changed",
+    "truncated_archive": "write it completely under another name, then rename it",
     "corrupt_archive": "write it again",
     "decompression_limit": "raise maxDecompressedRatio if it is meant to be so large",
 }
@@ -43,7 +43,7 @@ class RawFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file; may be called twice."""
+        """Close the file; may be called twice."""
         ...
 
 

@@ -105,11 +105,11 @@ class RangeReads:
         return self._here.pop(first)
 
     def release(self, sequence: int) -> None:
-        """Nothing up to this piece is needed any more, so that others may be read."""
+        """Mark the pieces up to this one as processed, so that further ones may be read."""
         self._released = max(self._released, sequence)
 
     def close(self) -> None:
-        """Forget what nobody asked for yet, and wait for what is under way."""
+        """Cancel reads that have not begun, and wait for those under way."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _ask(self) -> None:
@@ -158,11 +158,11 @@ class ReadAhead:
         self._reads: RangeReads | None = None
 
     def open(self, position: int) -> None:
-        """Begin at a byte; nothing is read before somebody asks."""
+        """Begin at a byte; nothing is read before the first :meth:`fill`."""
         self.begin(position)
 
     def begin(self, position: int) -> RangeReads:
-        """Begin at a byte, for who takes the pieces in another order."""
+        """Begin at a byte, for a caller that takes the pieces in another order."""
         self._file.open(position)
         self._next = 1
         self._reads = RangeReads(self._file, begin=position, end=self._end, size=self._size, mode=self._mode)

@@ -34,8 +34,8 @@ class ReadMode:
     Attributes
     ----------
     reads : int
-        How many reads are under way at once; 0 for the synchronous mode: each is asked for when its bytes are needed,
-        by who needs them.
+        How many reads are under way at once; 0 for the synchronous mode, in which each is made when its bytes are
+        needed.
     buffer_bytes : int
         Most bytes of one read.
     """

@@ -1,9 +1,9 @@
 """Reads one split of a file of lines with several reads under way, and makes rows of its buffers as they come.
 
-The beginning of a split (is it within quotes? where does its first row begin?) and its end (where does its last row
-end?) are the business of the :class:`tidemill.formats.text.line_split.LineSplitReader`, which reads them in order.
-Between them it hands over: what lies there, the row that is open in front of it included, is a stream of its own, whose
-buffers go to the :class:`tidemill.formats.unordered.reader.UnorderedReader`. The row that is open at its end goes back.
+The :class:`tidemill.formats.text.line_split.LineSplitReader` reads the beginning of a split (is it within quotes? where
+does its first row begin?) and its end (where does its last row end?) in order. Between them it hands over: what lies
+there, the row that is open in front of it included, is a stream of its own, whose buffers go to the
+:class:`tidemill.formats.unordered.reader.UnorderedReader`. The row that is open at its end goes back.
 
 Rows come out in the order of the file, and an error when all rows before it have, as in the synchronous mode.
 """

@@ -79,7 +79,7 @@ class WholeSource:
         return self._file.read(count)
 
     def close(self) -> None:
-        """Nothing: it may be opened again. It is closed by :meth:`end`."""
+        """Do nothing, as the source may be opened again; :meth:`end` closes it."""
 
     def end(self) -> None:
         """Close the file for good."""

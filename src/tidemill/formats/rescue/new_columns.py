@@ -1,4 +1,4 @@
-"""The error for columns that a table has not, and must not be read without."""
+"""The error for new columns in files of a table that refuses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NewColumnsError(FormatError):
     columns : dict of str to DataType or None
         The new columns by their names, in order; None where the type is to be inferred from the file.
     table, path : str
-        Where they were found, once :meth:`at` has told.
+        Where they were found; empty until :meth:`at`.
     """
 
     def __init__(self, columns: Mapping[str, pa.DataType | None], table: str = "", path: str = "") -> None:
@@ -40,7 +40,7 @@ class NewColumnsError(FormatError):
 
 
 def new_names(names: Collection[str], known: Collection[str]) -> list[str]:
-    """Names that are no column's in any case, each once, in order; in another case they are only rescued."""
+    """Names that are no columns, each once, in order; one that differs from a column only in case is not new."""
     lowered = {name.lower() for name in known}
     found: dict[str, str] = {}
     for name in names:

@@ -6,6 +6,7 @@ Plain twin: ``json.dumps`` of a dict with ``ensure_ascii=False``, but for the bl
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 from tidemill.formats.rows.malformed import check_size
 from tidemill.formats.values.texts.texts import is_utf8
 from tidemill.kernels.byte_masks import byte_at, item_at, kernel, put_item
+from tidemill.kernels.columns import values_of
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
@@ -45,11 +47,17 @@ class Pieces:
         return Pieces(self.rows[chosen], self.fields[chosen], self.data, self.starts[chosen], self.ends[chosen])
 
 
+def json_text(text: str) -> str:
+    """A text as JSON, in UTF-8 where that can hold it."""
+    found = json.dumps(text, ensure_ascii=False)
+    return json.dumps(text) if any("\ud800" <= c <= "\udfff" for c in found) else found
+
+
 def pieces_of(texts: pa.Array[Any], rows: Longs, fields: Longs) -> Pieces:
     """An array of strings or binaries as pieces, one for each value."""
     _, offsets, data = texts.buffers()
-    places = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
-    held = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    places = values_of(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
+    held = values_of(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     return Pieces(rows, fields, held, places[:-1], places[1:])
 
 
@@ -191,3 +199,18 @@ def write_texts(data, rows, fields, starts, ends, name_data, name_starts, name_e
         cursor += 1
         if piece + 1 == rows.size or rows[piece + 1] != row:
             out[cursor] = 0x7D
+
+
+@kernel
+def gather(data, starts, ends):
+    """Pieces of a buffer behind one another."""
+    total = np.int64(0)
+    for i in range(starts.size):
+        total += ends[i] - starts[i]
+    out = np.empty(total, np.uint8)
+    cursor = np.int64(0)
+    for i in range(starts.size):
+        length = ends[i] - starts[i]
+        out[cursor : cursor + length] = data[starts[i] : ends[i]]
+        cursor += length
+    return out

@@ -14,11 +14,11 @@ from tidemill.schema import Field, Schema
 
 DEFAULT_COLUMN = "_rescued_data"
 RESCUED_FORMATS = frozenset({"csv", "json"})
-"""Formats that can tell what of a row does not fit."""
+"""Formats that can rescue data."""
 
 
 class Evolution(Enum):
-    """What happens when a file has columns that the table has not."""
+    """What happens when a file has columns that the table does not have."""
 
     RESCUE = "rescue"
     ADD = "addNewColumns"
@@ -44,7 +44,7 @@ RESCUE_OPTIONS = OptionGroup("Rescued data", "Tables `USING csv` and `USING json
 
 
 def rescue_column(given: Mapping[str, str]) -> str | None:
-    """The column that holds what does not fit, if there is one; names of ``given`` are in lower case."""
+    """The column of rescued data, if there is one; names of ``given`` are in lower case."""
     return RESCUED_DATA_COLUMN.of(given) or None
 
 
@@ -82,14 +82,14 @@ def rescuing(columns: Schema, options: Mapping[str, str], inferred: bool) -> tup
 
 @dataclass(frozen=True)
 class RescueRules:
-    """What a reader does with what does not fit.
+    """What a reader does with values and columns that do not fit.
 
     Attributes
     ----------
     column : str or None
-        The column that it goes to.
+        The column of rescued data.
     strict : bool
-        New columns must not be: TM4074.
+        New columns raise TM4074.
     """
 
     column: str | None

@@ -1,4 +1,4 @@
-"""What of malformed rows is rescued, and batches with the column that it goes to; whatever the format."""
+"""Which flaws of rows are rescued, and batches with the rescued data, for all formats."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.formats.rows.malformed import Flaws
+from tidemill.kernels.columns import nulls
 from tidemill.schema import Field
 
 KEPT = frozenset(
@@ -25,19 +26,19 @@ KEPT = frozenset(
         "utf16_mark",
     }
 )
-"""Reasons of what cannot be held by a text, or makes a row malformed though it can."""
+"""Reasons that are not rescued."""
 
 
 @dataclass(frozen=True)
 class Rescue:
-    """How the rows of a table are made that has a column for what does not fit.
+    """The rescued data of a table.
 
     Attributes
     ----------
     fields : tuple of Field
         The columns of the batch, in order; among them perhaps the rescued data.
     column : str or None
-        The column that holds what does not fit, None when the table has none: then everything stays malformed.
+        The column of rescued data; None when the table has none: then every flaw stays.
     """
 
     fields: tuple[Field, ...]
@@ -49,7 +50,7 @@ class Rescue:
         return any(field.name == self.column for field in self.fields)
 
     def part(self, flaws: Sequence[Flaws], rows: int) -> tuple[list[Flaws], list[Flaws]]:
-        """What stays malformed, and what is rescued: nothing of rows that are left out of the table."""
+        """Flaws that stay, and flaws that are rescued: none of rows that are dropped."""
         if self.column is None or not flaws:
             return list(flaws), []
         kept = np.ones(rows, np.bool_)
@@ -68,8 +69,8 @@ class Rescue:
     def arrays(
         self, names: Sequence[str], arrays: Sequence[pa.Array[Any]], texts: pa.Array[Any] | None, rows: int
     ) -> list[pa.Array[Any]]:
-        """The columns of the batch: of those parsed, texts of what does not fit, and NULL for what a file lacks."""
+        """The columns of the batch: those parsed, the rescued texts, and NULL for what a file lacks."""
         parsed = dict(zip(names, arrays, strict=True))
         if self.column is not None and texts is not None:
             parsed[self.column] = texts
-        return [parsed[f.name] if f.name in parsed else pa.nulls(rows, f.type) for f in self.fields]
+        return [parsed[f.name] if f.name in parsed else nulls(rows, f.type) for f in self.fields]

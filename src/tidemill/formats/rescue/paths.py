@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.base import Rows
-from tidemill.formats.rescue.json_text import json_text
+from tidemill.formats.rescue.object_texts import json_text
 
 FILE_PATH = "_file_path"
 
@@ -18,5 +19,6 @@ def with_file_path(rows: Rows, column: str, path: str) -> Rows:
     if place < 0 or not path or rows.batch.column(place).null_count == rows.count:
         return rows
     last = f',"{FILE_PATH}":{json_text(path)}}}'
-    texts = pc.binary_replace_slice(rows.batch.column(place).cast("binary"), -1, 1 << 62, last.encode()).cast("string")
-    return replace(rows, batch=rows.batch.set_column(place, rows.batch.schema.field(place), texts))
+    texts: pa.BinaryArray = rows.batch.column(place).cast(pa.binary())  # type: ignore[assignment]  # no class in the stubs
+    texts = pc.binary_replace_slice(texts, -1, 1 << 62, last.encode())
+    return replace(rows, batch=rows.batch.set_column(place, rows.batch.schema.field(place), texts.cast(pa.string())))

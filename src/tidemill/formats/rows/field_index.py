@@ -1,4 +1,4 @@
-"""The field index: what phase 1, which knows the format, tells phase 2, which knows the types."""
+"""The field index: what phase 1, which knows the format, hands to phase 2, which knows the types."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FieldOffsets:
         return int(self.starts[slot, row]), int(self.ends[slot, row])
 
     def offsets(self) -> FieldOffsets:
-        """These."""
+        """This object itself."""
         return self
 
 
@@ -57,7 +57,7 @@ class FieldOffsets:
 class MarkedFields:
     """Rows and fields of a buffer all of whose rows have ``width`` fields, one right behind the other.
 
-    What :class:`FieldOffsets` tells is told here too, and :meth:`offsets` is the same in that form.
+    It can be asked as :class:`FieldOffsets` can, and :meth:`offsets` converts it to one.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Malformed rows: what is wrong with them, and what each mode makes of it."""
+"""Malformed rows: what is wrong with them, and what each mode does with them."""
 
 from __future__ import annotations
 

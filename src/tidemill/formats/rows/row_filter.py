@@ -16,7 +16,7 @@ WORTHWHILE = 0.75
 
 @dataclass(frozen=True, eq=False)
 class RowFilter:
-    """Rows that nobody wants.
+    """Which rows are wanted.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class RowFilter:
 class FilteringReader(Protocol):
     """A reader that can leave out rows early.
 
-    Which rows are malformed and left out for that does not depend on a filter. Values that are no such reason are not
-    looked at in rows that nobody wants, as they are not in columns that nobody reads.
+    Which rows are dropped because they are malformed does not depend on a filter. Other malformed values are not
+    reported in rows that are filtered out, as they are not in columns that are not read.
     """
 
     def filtered(self, condition: RowFilter) -> RowReader:

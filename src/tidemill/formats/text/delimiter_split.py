@@ -1,6 +1,6 @@
 """Reads one split of a text file whose separators, line ends or quotes need an automaton; see ``delimiters``.
 
-Splits tell each other no more than whether a boundary lies inside quotes. What else the state depends on (a separator
+A split is told no more than whether it begins inside quotes. What else the state depends on (a separator
 that has been matched in part, an escape before the boundary, a quote that may have closed a field) is avoided: both
 readers of a boundary move it behind the first byte, at the one before it or later, that leaves nothing else open. So a
 quote, an escape and a byte of a long separator move it; every other byte does not.

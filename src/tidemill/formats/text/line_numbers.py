@@ -1,4 +1,4 @@
-"""On which line of its file a byte is: newlines are counted when somebody asks, by reading the file again.
+"""On which line of its file a byte is: newlines are counted when a line is asked for, by reading the file again.
 
 A split does not know how many lines lie before it, and almost none needs to. So nothing is counted while rows are
 read; once something is malformed the bytes before it are read a second time. The number depends on the bytes of the
@@ -51,10 +51,10 @@ class LineNumbers:
     Parameters
     ----------
     file : Reread
-        Not used by anybody else. Opened when it is first needed.
+        Not shared. Opened when it is first needed.
     key : hashable, optional
-        What the bytes of the file are known by: they never change under it. What has been counted is remembered in
-        this process, so that the next split of the file goes on from there.
+        Identifies the bytes of the file, which never change. Counts are remembered by it in this process, so that the
+        next split of the file goes on from there.
     """
 
     def __init__(self, file: Reread, key: Hashable = None) -> None:

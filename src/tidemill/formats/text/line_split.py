@@ -1,9 +1,9 @@
 """Reads one split of a text file: finds its first row, carries open rows between buffers, stops behind its last row.
 
-Whether a split begins inside quotes is all that splits tell each other; where it does not, the byte before says
-whether a quote opens. Only behind a quote it does not: that may have closed a field or be text (and behind a blank, if
-blanks are taken off fields). It matters only if another quote follows, so a boundary in the middle of such bytes is
-moved behind them, by both of its readers.
+A split is told no more than whether it begins inside quotes; if it does not, the byte before it shows whether a quote
+opens a field. Only a quote does not show it, which may have closed a field or be text (nor does a blank, if blanks are
+taken off fields). This matters only if another quote follows, so a boundary in the middle of such bytes is moved
+behind them, by both of its readers.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ class LineSplitReader:
         self._early = self._offset - self.read_from
         self._state = QUOTED if self.assumed_in_quotes else OPEN
         # Bytes that a boundary is moved over, and whether the byte before the next one is of them.
-        self._tellers = np.zeros(256, np.bool_)
+        self._moves = np.zeros(256, np.bool_)
         if self._quote != NO_BYTE:
-            self._tellers[[self._quote, *(b" \t" if self._leading else b"")]] = True
-        self._behind_teller = False
+            self._moves[[self._quote, *(b" \t" if self._leading else b"")]] = True
+        self._moving = False
         # Absolute offset where the open row starts; None while no row of the split has started.
         self._row_start: int | None = 0 if start == 0 else None
         self._before_start = start > 0
@@ -179,13 +179,13 @@ class LineSplitReader:
         """Go on where another reader stopped."""
         self._offset, self._state = row.offset, row.state
         self._row_start = row.begin if row.owned else None
-        self._behind_teller = False
+        self._moving = False
         self._seen_quotes |= row.quotes
         self._keep(row.data)
 
     def _guess(self, window: Bytes) -> None:
         self._guessing = False
-        window = window[max(self._tellers_at(window) - 1, 0) :]
+        window = window[max(self._moved_over(window) - 1, 0) :]
         self.assumed_in_quotes = guess_in_quotes(window.tobytes(), self._separator, self._quote)
         self._state = QUOTED if self.assumed_in_quotes else OPEN
 
@@ -199,8 +199,8 @@ class LineSplitReader:
             if self._state != QUOTED and before not in (self._separator, NEWLINE):
                 self._state = TEXT
             self._behind_mark(view[:1], self._start - 1)
-        passed = self._tellers_at(view) if not at_first or self._tellers[before] else 1
-        self._before_start = passed == view.size and bool(self._tellers[view[-1]])
+        passed = self._moved_over(view) if not at_first or self._moves[before] else 1
+        self._before_start = passed == view.size and bool(self._moves[view[-1]])
         self._offset += passed
         self._end = max(self._end, self._offset)
         return view[passed:]
@@ -226,10 +226,10 @@ class LineSplitReader:
             self._state = OPEN
         return len(wanted)
 
-    def _tellers_at(self, view: Bytes) -> int:
+    def _moved_over(self, view: Bytes) -> int:
         """How many of the bytes that a boundary is moved over the view begins with."""
         count = 0
-        while count < view.size and self._tellers[view[count]]:
+        while count < view.size and self._moves[view[count]]:
             count += 1
         return count
 
@@ -248,7 +248,7 @@ class LineSplitReader:
         begin = 0
         if self._row_start is None:
             if first < 0:
-                self.done = last or (self._offset >= self._end and not self._behind_teller)
+                self.done = last or (self._offset >= self._end and not self._moving)
                 return self._no_rows()
             begin = first + 1
             row_ends -= 1
@@ -286,15 +286,11 @@ class LineSplitReader:
     def _cut(self, view: Bytes, base: int) -> int:
         """Where the split ends in the view."""
         cut = min(max(self._end - base, 0), view.size)
-        if (
-            base + cut == self._end
-            and cut < view.size
-            and (self._tellers[view[cut - 1]] if cut else self._behind_teller)
-        ):
-            cut += self._tellers_at(view[cut:])
+        if base + cut == self._end and cut < view.size and (self._moves[view[cut - 1]] if cut else self._moving):
+            cut += self._moved_over(view[cut:])
             self._end = base + cut
         if view.size:
-            self._behind_teller = base + cut == self._offset and bool(self._tellers[view[-1]])
+            self._moving = base + cut == self._offset and bool(self._moves[view[-1]])
         return cut
 
     def _keep(self, rest: Bytes) -> None:
@@ -315,7 +311,7 @@ class LineSplitReader:
 
 
 def read_only(view: Bytes) -> Bytes:
-    """Kernels are compiled for read-only bytes alone, wherever a buffer comes from."""
+    """Make bytes read-only: kernels are compiled for such bytes alone."""
     if view.flags.writeable:
         view.flags.writeable = False
     return view
@@ -336,7 +332,7 @@ def joined(pieces: list[Bytes]) -> Bytes:
 
 
 def _owner(view: Bytes) -> bytes | None:
-    """The ``bytes`` that a view shows a part of, which nobody can change."""
+    """The ``bytes`` object, which never changes, that a view is a part of; None if it is part of anything else."""
     base: Any = view
     while isinstance(base, np.ndarray):
         base = base.base

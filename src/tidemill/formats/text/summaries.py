@@ -79,7 +79,7 @@ class Automaton:
 
     @property
     def stateless(self) -> bool:
-        """Whether row ends do not depend on what was before, so that nobody needs to know the state."""
+        """Whether row ends do not depend on what was before, so that the state need not be known."""
         return self.rules is not None and self.rules.quote == NO_BYTE
 
 
@@ -164,7 +164,7 @@ def line_automaton(rules: LineRules) -> Automaton:
         following[OPEN, rules.quote] = QUOTED
         following[QUOTED, rules.quote] = OPEN
     else:
-        # Nobody comes there; the kernel does not look whether they did.
+        # This state is never reached, which the kernel does not check.
         ends_row[QUOTED, NEWLINE] = True
     for passed, byte in enumerate(BYTE_ORDER_MARK):
         state = _BEGIN + passed

@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from tidemill.formats.values.columns.columns import TimePatterns, parser_for
 from tidemill.formats.values.field_text import VALID, TextRules
 from tidemill.formats.values.times.time_pattern import NO_PATTERN
+from tidemill.kernels.columns import values_of
 from tidemill.schema import TIMESTAMP
 
 _RULES = TextRules(-1, 0, np.empty(0, np.uint8))
 _WHOLE = r"^[+-]?[0-9]+$"
 _PLAIN_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _MOST_DIGITS = 38
-_DIGITS = {pa.int32(): 10, pa.int64(): 20}
+_DIGITS: dict[pa.DataType, int] = {pa.int32(): 10, pa.int64(): 20}
 
 
 def type_of_fields(values: Sequence[pa.Array[pa.StringScalar]], patterns: TimePatterns) -> pa.DataType:
@@ -28,8 +29,8 @@ def type_of_fields(values: Sequence[pa.Array[pa.StringScalar]], patterns: TimePa
     are of kinds that no other type holds. A type whose parser does not accept every field is not taken. A number with
     a point is a double, also ``2.``, of which Spark makes a decimal.
     """
-    distinct = pc.unique(pa.chunked_array(values, pa.string())).drop_null()
-    fields = distinct.filter(pc.greater(pc.binary_length(distinct), 0))
+    texts: pa.StringArray = pa.chunked_array(values, pa.string()).unique().drop_null()  # type: ignore[assignment]
+    fields = texts.filter(pc.greater(pc.binary_length(texts), pa.scalar(0)))
     if not len(fields):
         return pa.string()
     classes: dict[pa.DataType, npt.NDArray[np.bool_]] = {}
@@ -68,25 +69,25 @@ def type_of_fields(values: Sequence[pa.Array[pa.StringScalar]], patterns: TimePa
     return pa.string()
 
 
-def _accepted(fields: pa.Array[pa.StringScalar], type_: pa.DataType, patterns: TimePatterns) -> npt.NDArray[np.bool_]:
+def _accepted(fields: pa.StringArray, type_: pa.DataType, patterns: TimePatterns) -> npt.NDArray[np.bool_]:
     """Which fields the parser of a type reads."""
     parser = parser_for(type_, patterns)
     _, offsets, data = fields.buffers()
     assert parser is not None and offsets is not None and data is not None
-    ends = np.frombuffer(offsets, np.int32)[fields.offset : fields.offset + len(fields) + 1]
-    parsed = parser.parse(np.frombuffer(data, np.uint8), ends[:-1].copy(), ends[1:].copy(), _RULES)
+    ends = values_of(offsets, np.int32)[fields.offset : fields.offset + len(fields) + 1]
+    parsed = parser.parse(values_of(data, np.uint8), ends[:-1].copy(), ends[1:].copy(), _RULES)
     if parsed.status is None:
         return np.ones(len(fields), np.bool_)
     valid: npt.NDArray[np.bool_] = parsed.status == VALID
     return valid
 
 
-def _matches(fields: pa.Array[pa.StringScalar], pattern: str) -> npt.NDArray[np.bool_]:
+def _matches(fields: pa.StringArray, pattern: str) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = pc.match_substring_regex(fields, pattern).to_numpy(zero_copy_only=False)
     return found
 
 
-def _whole_numbers(fields: pa.Array[pa.StringScalar]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+def _whole_numbers(fields: pa.StringArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Which fields are numbers of scale 0 and at most 38 digits, and how many digits each of them has."""
     length = pc.utf8_length(pc.utf8_ltrim(fields, "+-0")).to_numpy(zero_copy_only=False)
     digits = np.where(_matches(fields, _WHOLE), np.maximum(length, 1), 0).astype(np.int64)

@@ -124,7 +124,7 @@ class Seen:
         digits = max(self.digits, _LONG_DIGITS) if _Kind.LONG in self.kinds else self.digits
         return pa.decimal128(digits, 0) if digits <= _MOST_DIGITS else pa.float64()
 
-    def columns(self) -> list[pa.Field]:
+    def columns(self) -> list[pa.Field[Any]]:
         """The fields of the objects in the order of their names, those that differ in case only as one."""
         by_name: dict[str, list[str]] = {}
         for name in self.fields:
@@ -140,7 +140,7 @@ class Seen:
         return sorted(found, key=lambda f: f.name.encode("utf-16-be", "surrogatepass"))
 
 
-_TYPES = {_Kind.BOOLEAN: pa.bool_(), _Kind.STRING: pa.string(), _Kind.TIMESTAMP: TIMESTAMP}
+_TYPES: dict[_Kind, pa.DataType] = {_Kind.BOOLEAN: pa.bool_(), _Kind.STRING: pa.string(), _Kind.TIMESTAMP: TIMESTAMP}
 
 
 DEEPEST = 200

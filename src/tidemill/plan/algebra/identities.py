@@ -2,7 +2,7 @@
 
 A view that is planned now is compared with the others by fingerprints: equal work on the same relations, whatever these
 are called, has equal ones. They decide which names a new view has in common with those that there are
-(``runtime/view_plans.py``); no state is ever looked for by the fingerprint of a view that has names.
+(``runtime/catalog/view_plans.py``); no state is ever looked for by the fingerprint of a view that has names.
 """
 
 from __future__ import annotations

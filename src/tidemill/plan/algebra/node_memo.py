@@ -1,4 +1,4 @@
-"""What was found out about nodes, kept for as long as they are."""
+"""Values computed for nodes, kept as long as the nodes exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class NodeMemo(Generic[T]):
-    """By the node itself: to compare nodes, or to hash them, takes about as long as to find out anew."""
+    """Keyed by the identity of a node: comparing or hashing nodes takes about as long as computing the value again."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[weakref.ref[Node], T]] = {}

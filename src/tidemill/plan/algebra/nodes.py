@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -200,7 +200,7 @@ class Generate:
         """Kept columns, then the position, then the element or its fields."""
         fields = [self.child.schema.fields[k] for k in self.kept]
         types = [pa.int32()] if self.position else []
-        type_ = self.argument.type
+        type_: Any = self.argument.type
         if pa.types.is_map(type_):
             types += [type_.key_type, type_.item_type]
         else:

@@ -11,7 +11,6 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of
 from tidemill.plan.algebra.nodes import Node, Project
 from tidemill.plan.catalyst import frames as catalyst_frames
 from tidemill.plan.catalyst import plan as catalyst_plan
@@ -29,10 +29,10 @@ from tidemill.plan.catalyst.expressions.zones import with_zone
 from tidemill.plan.catalyst.plan_size import check_size
 from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
+from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
 from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
-from tidemill.task.expressions import Ref
 from tidemill.zones import UTC
 
 _RULES_THAT_LOSE_RELATIONS = (
@@ -43,7 +43,9 @@ _RULES_THAT_LOSE_RELATIONS = (
     "EliminateLimits",
 )
 _RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "InferWindowGroupLimit")
-_MERGE_SUBQUERIES = "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which we have not
+_MERGE_SUBQUERIES = (
+    "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which the algebra does not have
+)
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXPAND = 'plans.logical.Expand"'
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -71,14 +73,14 @@ _CHANGING = {
     "InputFileBlockStart": "input_file_block_start()",
     "InputFileBlockLength": "input_file_block_length()",
 }
-_WITHOUT_THEM = {
+_INSTEAD = {
     "InputFileName": "create the table with OPTIONS (metadataColumn '_metadata'), and use _metadata.file_path",
 }
 """What to write instead, where that is more than a constant."""
 
 
 _CLAUSES = ("RECURSIVE", "TABLESAMPLE", "PIVOT")
-"""What errors without a place are likely about."""
+"""Keywords whose place is shown for errors without one."""
 
 
 class Catalyst:
@@ -127,20 +129,20 @@ class Catalyst:
             raise refused(name, why, "give a type such as 'int' or 'array<string>'") from error
 
     def forget(self, name: str) -> None:
-        """The name is no longer known."""
+        """Remove a table or view."""
         self._spark.catalog.dropTempView(name)
         with self._marking:
             self._marks = {m: n for m, n in self._marks.items() if n != name}
 
     def mark(self, name: str, uid: str) -> str:
-        """The name of the leaf by which DataFrames over a relation are known again."""
+        """The name of the leaf by which DataFrames over a relation are recognised."""
         mark = f"tidemill {self._token} {uid} {name}"
         with self._marking:
             self._marks = {**self._marks, mark: name}
         return mark
 
     def unmark(self, name: str, uid: str) -> None:
-        """DataFrames over this relation stand for something that is no longer there."""
+        """No longer recognise DataFrames over this relation: it has been dropped or replaced."""
         with self._marking:
             self._marks = {m: n for m, n in self._marks.items() if m != f"tidemill {self._token} {uid} {name}"}
 
@@ -150,7 +152,7 @@ class Catalyst:
         Raises
         ------
         TidemillError
-            TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill has not.
+            TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill does not have.
         """
         statement = statements.classify(source)
         if statement is not None:
@@ -168,10 +170,9 @@ class Catalyst:
             case "CreateMaterializedViewAsSelect":
                 return _create_view(plan, source, or_replace)
             case "SetTableProperties" if alters:
-                return AlterTable(_altered(plan), dict(_entries(plan.properties())))
+                return AlterTable(_altered(plan), string_map(plan.properties()))
             case "UnsetTableProperties" if alters:
-                keys = plan.propertyKeys()
-                return AlterTable(_altered(plan), dict.fromkeys(str(keys.apply(i)) for i in range(keys.size())))
+                return AlterTable(_altered(plan), dict.fromkeys(map(str, elements(plan.propertyKeys()))))
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
             return Query(source.text)
         raise TidemillError(
@@ -190,7 +191,7 @@ class Catalyst:
         ------
         TidemillError
             TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
-            whose value is not decided by the rows, TM2107 for one of the user's own, TM2017 for a DataFrame
+            whose value is not determined by the rows, TM2107 for a user's function, TM2017 for a DataFrame
             of another time zone than the mill, TM21xx for what is not supported yet, TM2902 for a plan that is too
             large.
         """
@@ -229,11 +230,9 @@ class Catalyst:
         except TidemillError as error:
             raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
         check_size(node)
-        fields = node.schema.fields
-        for field in fields:
+        for field in node.schema.fields:
             check_storable(field.type, YEAR_MONTH)
-        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
-        return Project(node, columns, _distinct_names(frame.columns))
+        return Project(node, columns_of(node), _distinct_names(frame.columns))
 
     def _limit(self, setting: str) -> int | None:
         """A setting of the session that the mill was opened with; -1 is no limit."""
@@ -280,7 +279,7 @@ class Catalyst:
 
 
 def check_classes(text: str) -> None:
-    """TM2105 when an analysed plan, as JSON, has a function whose value is not decided by the rows."""
+    """TM2105 when an analysed plan, as JSON, has a function whose value the rows do not determine."""
     name = _changing(text)
     if name is not None:
         raise _not_decided(name)
@@ -295,15 +294,15 @@ def _not_decided(name: str) -> TidemillError:
         "TM2105",
         "a view cannot use a function whose value is not decided by its rows",
         got=_CHANGING[name],
-        hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
+        hint=_INSTEAD.get(name, "put the value into a column of a table, or write a constant"),
     )
 
 
 def _distinct_names(names: list[str]) -> tuple[str, ...]:
-    """Names of a view's columns: of those that are alike, in any case, all but the first get a number.
+    """Names of a view's columns, in which duplicates, compared without case, get a number.
 
-    Spark gives such columns in the result of a SELECT, and refuses them in CREATE VIEW, where nobody could name them.
-    A number is left out that makes a name which another column has.
+    Spark returns such columns from a SELECT, and refuses them in CREATE VIEW, where they could not be named. A number
+    that would make the name of another column is skipped.
     """
     taken = {n.lower() for n in names}
     seen: set[str] = set()
@@ -320,10 +319,8 @@ def _distinct_names(names: list[str]) -> tuple[str, ...]:
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:
     """What ``RuleExecutor.execute`` does, without ``_RULE_THAT_CANNOT_BE_EXCLUDED``."""
-    batches = optimizer.batches()
-    for i in range(batches.size()):
-        batch = batches.apply(i)
-        rules = [batch.rules().apply(j) for j in range(batch.rules().size())]
+    for batch in elements(optimizer.batches()):
+        rules = list(elements(batch.rules()))
         for _ in range(batch.strategy().maxIterations()):
             before = plan
             for rule in rules:
@@ -335,10 +332,8 @@ def _run_batches(optimizer: Any, plan: Any) -> Any:
 
 
 def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
-    columns = plan.columns()
     fields = []
-    for i in range(columns.size()):
-        column = columns.apply(i)
+    for column in elements(plan.columns()):
         type_ = type_from_spark(json.loads(column.dataType().json()))
         check_storable(type_, DAY_TIME, YEAR_MONTH)
         fields.append(Field(column.name(), type_, column.nullable()))
@@ -363,8 +358,7 @@ def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
 def _primary_key(constraints: Any) -> tuple[str, ...]:
     """The columns of PRIMARY KEY, as written; Spark's parser allows it once."""
     names: tuple[str, ...] = ()
-    for i in range(constraints.size()):
-        constraint = constraints.apply(i)
+    for constraint in elements(constraints):
         if constraint.getClass().getSimpleName() != "PrimaryKeyConstraint":
             raise TidemillError(
                 "TM2033",
@@ -372,24 +366,15 @@ def _primary_key(constraints: Any) -> tuple[str, ...]:
                 got=constraint.getClass().getSimpleName(),
                 hint="PRIMARY KEY (columns) and NOT NULL are",
             )
-        columns = constraint.columns()
-        names = tuple(str(columns.apply(j)) for j in range(columns.size()))
+        names = tuple(map(str, elements(constraint.columns())))
     return names
 
 
 def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
-    found = dict(_entries(plan.tableSpec().properties()))
+    found = string_map(plan.tableSpec().properties())
     query = plan.originalText()
     at = source.place(max(0, source.text.rfind(query)))
     return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
-
-
-def _entries(found: Any) -> Iterator[tuple[str, str]]:
-    """The entries of a map of Scala."""
-    iterator = found.iterator()
-    while iterator.hasNext():
-        entry = iterator.next()
-        yield str(entry._1()), str(entry._2())
 
 
 def _altered(plan: Any) -> str:
@@ -403,17 +388,16 @@ def _identifier(unresolved: Any) -> str:
         raise TidemillError(
             "TM2008",
             "names have one part",
-            got=".".join(parts.apply(i) for i in range(parts.size())),
+            got=".".join(elements(parts)),
             hint="a mill has one namespace: leave out the catalog and schema",
         )
     return str(parts.apply(0)).lower()
 
 
 def _options(pairs: Any) -> dict[str, str]:
-    """Option expressions are literals; their text is what Spark would have made of them."""
+    """Options as text, which Spark's parser has made literals."""
     options = {}
-    for i in range(pairs.size()):
-        pair = pairs.apply(i)
+    for pair in elements(pairs):
         value = pair._2()
         inner = value.value() if value.getClass().getSimpleName() == "Literal" else None
         if inner is None:
@@ -428,7 +412,7 @@ def _options(pairs: Any) -> dict[str, str]:
 
 
 def _parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
-    """TM2001 with the place in a source, of which another text was ``parsed`` in which a word is longer."""
+    """TM2001 with the place in the source. Spark may have ``parsed`` another text, in which one word is longer."""
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
     if place is not None:

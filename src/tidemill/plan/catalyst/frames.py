@@ -1,8 +1,7 @@
-"""DataFrames as queries: how their leaves are marked, and their plans taken over.
+"""DataFrames as queries: marks of their leaves, and their plans in another session.
 
 A DataFrame over a table or view of a mill has a leaf of its own, an RDD whose name says what it stands for.
-Spark hands the same RDD on through every transformation, self-joins included, so the leaf is known again in
-the plan, whatever was built on it.
+Spark keeps the RDD through every transformation, self-joins included, so the leaf is recognised in the plan.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def struct(spark: SparkSession, schema: Schema) -> StructType:
 
 
 def check_reads(session: SparkSession, text: str) -> None:
-    """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``; what cannot be parsed is for the analyser to tell."""
+    """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``; the analyser reports what cannot be parsed."""
     with suppress(PySparkException):
         if "plans.logical.Insert" in session._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON():
             raise no_query(text)
@@ -54,7 +53,7 @@ def unreadable_frame(spark: SparkSession, name: str, columns: StructType, mark: 
 
 
 def marked_frame(frame: DataFrame, name: str, schema: Schema, mark: str) -> DataFrame:
-    """The rows of ``frame`` behind a leaf that is known again."""
+    """The rows of ``frame``, with a leaf that is recognised in queries."""
     session = frame.sparkSession
     rows = frame._jdf.queryExecution().toRdd()
     rows.setName(mark)
@@ -71,7 +70,7 @@ def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
 
 
 def check_python(text: str) -> None:
-    """TM2107 when an analysed plan, as JSON, calls a function of the user's own."""
+    """TM2107 when an analysed plan, as JSON, calls a user's function that is not supported."""
     found = _PYTHON.search(text)
     if found is not None:
         named = _NAMED.search(text)

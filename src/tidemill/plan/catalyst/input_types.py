@@ -1,7 +1,7 @@
 """Columns that Spark's plan reads as another type than they have.
 
-Spark's analyser may give a column a type before it converts what the column is computed of: ``nanvl(a, 0D)`` of a FLOAT
-column stays FLOAT for what is above a QUALIFY, though its values are DOUBLE. Spark then reads the bytes of one type as
+Spark's analyser may give a column a type before it converts the arguments of its expression: ``nanvl(a, 0D)`` of a
+FLOAT column stays FLOAT above a QUALIFY, though its values are DOUBLE. Spark then reads the bytes of one type as
 the other, so its answer is wrong, and no view can equal what the query means.
 """
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of, projection
 from tidemill.plan.algebra.nodes import (
     Aggregate,
     AggregateCall,
@@ -31,7 +32,7 @@ from tidemill.plan.catalyst.expressions.expressions import translate
 from tidemill.plan.catalyst.input_types import check_input_types
 from tidemill.plan.catalyst.relations import values as catalyst_values
 from tidemill.plan.catalyst.relations.generate import generate
-from tidemill.plan.catalyst.relations.joins import build_join, projection
+from tidemill.plan.catalyst.relations.joins import build_join
 from tidemill.plan.catalyst.relations.order import Ordered, bounds, check_aggregates, first_rows, ordered
 from tidemill.plan.catalyst.relations.pivot import has_pivot, unpivoted
 from tidemill.plan.catalyst.relations.recursion import DEFAULT_LIMITS, RecursionLimits, recursion, reference, with_last
@@ -40,7 +41,7 @@ from tidemill.plan.catalyst.relations.subqueries import ONE_ROW, some_rows, with
 from tidemill.plan.catalyst.relations.windows import check_decided, follows_rows, read_window
 from tidemill.plan.catalyst.trees.field_names import columns_renamed
 from tidemill.plan.catalyst.trees.places import passing
-from tidemill.plan.catalyst.trees.tree import JsonTree, translated, trees
+from tidemill.plan.catalyst.trees.tree import JsonTree, aggregate_calls, translated, trees
 from tidemill.plan.catalyst.trees.tree import tree as read_tree
 from tidemill.schema import Field, type_from_spark
 from tidemill.task.expressions import Expression, Literal, Ref
@@ -72,11 +73,10 @@ class _Bound:
         """The same without other columns."""
         if self.columns is None:
             return self
-        fields = self.node.schema.fields
-        kept = [Ref(c, fields[c].type, fields[c].nullable) for c in self.columns]
+        columns = columns_of(self.node)
         places = {c: i for i, c in enumerate(self.columns)}
         inputs = {identity: places[c] for identity, c in self.inputs.items() if c in places}
-        return _Bound(projection(self.node, list(kept)), inputs)
+        return _Bound(projection(self.node, [columns[c] for c in self.columns]), inputs)
 
 
 def read_plan(
@@ -97,7 +97,7 @@ def read_plan(
     marks : dict, optional
         RDD name to relation, for leaves of DataFrames.
     base : Node, optional
-        What constant rows hang on in a query without a table; without it such a query is refused.
+        The node that constant rows are built on in a query without a table; without it such a query is refused.
     limits : RecursionLimits
         How far recursions may go.
 
@@ -113,10 +113,6 @@ def read_plan(
     root = reader.read(read_tree(nodes)).exact().node
     check_input_types(root)
     return root
-
-
-def _id(tree: JsonTree) -> int:
-    return int(tree.fields["exprId"]["id"])
 
 
 class _PlanReader:
@@ -141,7 +137,7 @@ class _PlanReader:
                 return self._loop(tree)
             case "UnionLoopRef":
                 attributes = trees(tree.fields["output"])
-                return _Bound(self._loops[int(tree.fields["loopId"])], {_id(a): i for i, a in enumerate(attributes)})
+                return _Bound(self._loops[int(tree.fields["loopId"])], {a.id: i for i, a in enumerate(attributes)})
             case "Project":
                 return self._project(tree)
             case "Filter":
@@ -171,11 +167,11 @@ class _PlanReader:
                     if tree.name == "Range"
                     else partial(catalyst_values.values, attributes=attributes)
                 )
-                return _Bound(rows(tree, base=self.base), {_id(a): i for i, a in enumerate(attributes)})
+                return _Bound(rows(tree, base=self.base), {a.id: i for i, a in enumerate(attributes)})
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
-                # Whoever relies on the order of rows has asked for it (catalyst_order.py).
+                # Operators that rely on the order of rows read the Sort themselves (relations/order.py).
                 return self.read(tree.children[0])
             case "Sample":
                 raise TidemillError(
@@ -195,7 +191,7 @@ class _PlanReader:
 
     def _scan(self, tree: JsonTree) -> _Bound:
         attributes = trees(tree.fields["output"])
-        return _Bound(self.relation(tree), {_id(a): i for i, a in enumerate(attributes)})
+        return _Bound(self.relation(tree), {a.id: i for i, a in enumerate(attributes)})
 
     def relation(self, tree: JsonTree) -> Scan:
         """The table or view that a leaf stands for."""
@@ -210,14 +206,13 @@ class _PlanReader:
         return Scan(relation, fields)
 
     def _called(self, tree: JsonTree) -> _Bound:
-        """The columns of the child, and one for each function of the user's."""
+        """The columns of the child, and one for each Python function."""
         child = self.read(tree.children[0])
-        fields = child.node.schema.fields
-        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
-        results = trees(tree.fields["resultAttrs"])
-        columns += [translate(e, child.inputs) for e in trees(tree.fields["udfs"])]
-        found = {_id(r): len(fields) + i for i, r in enumerate(results)}
-        return _Bound(projection(child.node, columns), {**child.inputs, **found}, (*child.output, *found.values()))
+        columns = columns_of(child.node)
+        called = [translate(e, child.inputs) for e in trees(tree.fields["udfs"])]
+        found = {r.id: len(columns) + i for i, r in enumerate(trees(tree.fields["resultAttrs"]))}
+        node = projection(child.node, [*columns, *called])
+        return _Bound(node, {**child.inputs, **found}, (*child.output, *found.values()))
 
     def _filter(self, tree: JsonTree) -> _Bound:
         below = self._below(tree)
@@ -225,8 +220,7 @@ class _PlanReader:
         kept = Filter(child.node, translate(condition, child.inputs))
         if child.node is below.node or below.node == ONE_ROW:
             return replace(below, node=kept)
-        fields = below.node.schema.fields
-        return replace(below, node=projection(kept, [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]))
+        return replace(below, node=projection(kept, columns_of(below.node)))
 
     def _project(self, tree: JsonTree) -> _Bound:
         return self._projected(tree, self._below(tree))
@@ -236,7 +230,7 @@ class _PlanReader:
         child, outputs = self._with_subqueries(below, listed)
         expressions = tuple(translate(e, child.inputs) for e in outputs)
         names = tuple(e.fields["name"] for e in outputs)
-        return _Bound(Project(child.node, expressions, names), {_id(e): i for i, e in enumerate(outputs)})
+        return _Bound(Project(child.node, expressions, names), {e.id: i for i, e in enumerate(outputs)})
 
     def _union(self, tree: JsonTree) -> _Bound:
         children = [self.read(c).exact() for c in tree.children]
@@ -292,7 +286,7 @@ class _PlanReader:
                 for c, f in zip(columns, fields, strict=True)
             ]
             parts.append(Project(child.node, tuple(typed), tuple(f.name for f in fields)))
-        return _Bound(Union(tuple(parts)), {_id(o): i for i, o in enumerate(outputs)})
+        return _Bound(Union(tuple(parts)), {o.id: i for i, o in enumerate(outputs)})
 
     def _generate(self, tree: JsonTree) -> _Bound:
         child = self.read(tree.children[0])
@@ -302,7 +296,7 @@ class _PlanReader:
         kept = tuple(child.inputs[i] for i in listed)
         names = tuple(str(o.fields["name"]) for o in outputs)
         node = generate(child.node, generator, child.inputs, kept, bool(tree.fields["outer"]), names)
-        ids = [*listed, *(_id(o) for o in outputs)]
+        ids = [*listed, *(o.id for o in outputs)]
         return _Bound(node, {identity: i for i, identity in enumerate(ids)})
 
     def _top(self, tree: JsonTree) -> _Bound:
@@ -344,11 +338,10 @@ class _PlanReader:
         """INTERSECT ALL and EXCEPT ALL: each row as often as a column says."""
         child = self.read(tree.children[0])
         (generator,) = trees(tree.fields["generator"])
-        fields = child.node.schema.fields
-        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        columns = columns_of(child.node)
         count, *values = (translate(c, child.inputs) for c in generator.children)
         outputs = trees(tree.fields["generatorOutput"])
-        inputs = {**child.inputs, **{_id(o): len(columns) + i for i, o in enumerate(outputs)}}
+        inputs = {**child.inputs, **{o.id: len(columns) + i for i, o in enumerate(outputs)}}
         rows = projection(child.node, [*columns, *values, count])
         return _Bound(Repeat(rows, len(columns) + len(values)), inputs)
 
@@ -371,7 +364,7 @@ class _PlanReader:
         return self.read(plan).node
 
     def _below(self, tree: JsonTree) -> _Bound:
-        """What is below a node whose expressions may have subqueries."""
+        """The input of a node whose expressions may have subqueries."""
         (child,) = tree.children
         listed = tree.fields.get("projectList") or [tree.fields.get("condition")]
         alone = child.name == "OneRowRelation" and any("Subquery" in str(n["class"]) for e in listed for n in e or ())
@@ -384,13 +377,13 @@ class _PlanReader:
         check_aggregates(tree, outputs)
         if has_pivot(outputs):
             below, groups, outputs = unpivoted(below, groups, outputs)
-        inside = [call for o in outputs for call in _calls(o)]
+        inside = [call for o in outputs for call in aggregate_calls(o)]
         rows = self.read(below)
         session = next((g for g in groups if is_session(g)), None)
         merged: tuple[Expression, Expression] | None = None
         if session is not None:
             others = [translate(g, rows.inputs) for g in groups if g is not session]
-            node, merged = merge_sessions(rows.node, rows.inputs[_id(session)], others)
+            node, merged = merge_sessions(rows.node, rows.inputs[session.id], others)
             rows = _Bound(node, rows.inputs)
         child, replaced = self._with_subqueries(rows, [*inside, *groups])
         arguments, keys = replaced[: len(inside)], replaced[len(inside) :]
@@ -400,7 +393,7 @@ class _PlanReader:
             for g, key in zip(groups, keys, strict=True)
         ]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
-        inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
+        inputs = {g.id: i for i, g in enumerate(groups) if "exprId" in g.fields}
         calls: list[AggregateCall] = []
 
         def argument(expression: Expression) -> int:
@@ -434,16 +427,11 @@ class _PlanReader:
         grouped = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
         above: Node = grouped
         if session is not None:
-            above, inputs[_id(session)] = with_session(grouped, groups.index(session), until)
+            above, inputs[session.id] = with_session(grouped, groups.index(session), until)
         found, replaced = self._with_subqueries(_Bound(above, inputs), replaced)
         expressions = tuple(translate(e, found.inputs) for e in replaced)
         node = Project(found.node, expressions, tuple(o.fields["name"] for o in outputs))
-        return _Bound(node, {_id(o): i for i, o in enumerate(outputs)})
-
-
-def _calls(tree: JsonTree) -> list[JsonTree]:
-    """The aggregate calls in an expression."""
-    return [tree] if tree.name == "AggregateExpression" else [c for child in tree.children for c in _calls(child)]
+        return _Bound(node, {o.id: i for i, o in enumerate(outputs)})
 
 
 def _same(node: JsonTree, group: JsonTree) -> bool:
@@ -477,7 +465,7 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
 
 
 def foreign(what: str) -> TidemillError:
-    """TM2006: a relation that is not of the mill."""
+    """TM2006 for a relation that does not belong to the mill."""
     return TidemillError(
         "TM2006",
         "a view can only read tables and views of its mill",

@@ -106,7 +106,7 @@ class _Scalar:
 
 
 def status(function: SparkFunction) -> tuple[str, str]:
-    """Whether a function is supported, and what must be known of that.
+    """The status of a function and a remark.
 
     Raises
     ------

@@ -16,15 +16,13 @@ _CHANGES: Reason = ("never", "the rows do not decide its value")
 _RUNNING: Reason = ("never", "its value depends on how Spark runs the query")
 _SKETCH: Reason = ("planned", "needs the binary sketches of Apache DataSketches")
 _VARIANT: Reason = ("planned", "needs the type VARIANT")
-_JSON: Reason = ("planned", "needs Spark's reader and writer of JSON")
-_LAMBDA: Reason = ("planned", "needs functions of functions")
 _REFLECTION: Reason = ("never", "it calls any method of Java")
 _SPATIAL: Reason = ("planned", "needs the types GEOMETRY and GEOGRAPHY")
 _CIPHER: Reason = ("planned", "needs a library of ciphers; without an initialisation vector it is random")
 
 BY_GROUP: dict[str, Reason] = {
-    "sketch_funcs": _SKETCH, "variant_funcs": _VARIANT, "json_funcs": _JSON, "lambda_funcs": _LAMBDA,
-    "st_funcs": _SPATIAL, "vector_funcs": ("planned", "needs float arithmetic in Spark's order of additions"),
+    "sketch_funcs": _SKETCH, "variant_funcs": _VARIANT, "st_funcs": _SPATIAL,
+    "vector_funcs": ("planned", "needs float arithmetic in Spark's order of additions"),
     "avro_funcs": ("planned", "needs the Avro module of Spark"),
     "protobuf_funcs": ("planned", "needs the Protobuf module of Spark"),
     "xml_funcs": ("planned", "needs Java's XPath"),
@@ -33,12 +31,12 @@ BY_GROUP: dict[str, Reason] = {
 REASONS: dict[str, Reason] = {
     **dict.fromkeys(
         ("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "current_date", "curdate",
-         "current_timestamp", "now", "localtimestamp", "current_time", "localtime", "current_timezone"),
+         "current_timestamp", "now", "localtimestamp", "current_time", "localtime"),
         _CHANGES,
     ),
     **dict.fromkeys(
         ("monotonically_increasing_id", "spark_partition_id", "input_file_block_length", "input_file_block_start",
-         "input_file_name", "current_catalog", "current_database", "current_path", "current_schema", "current_user",
+         "input_file_name", "current_catalog", "current_database", "current_schema", "current_user",
          "session_user", "user", "version", "python_worker_logs", "collations", "sql_keywords"),
         _RUNNING,
     ),
@@ -69,9 +67,7 @@ REASONS: dict[str, Reason] = {
     "sentences": ("never", "Java's text segmentation, which differs from version to version"),
     "counter_diff": ("planned", "a window function over the row before"),
     "time_bucket": ("planned", "buckets of an interval"),
-    "arrays_zip": ("planned", "arrays of structs"), "map_from_entries": ("planned", "maps from arrays of structs"),
-    "str_to_map": ("planned", "maps from text"),
-    "variant_explode": _VARIANT, "variant_explode_outer": _VARIANT, "json_tuple": _JSON,
+    "variant_explode": _VARIANT, "variant_explode_outer": _VARIANT,
 }  # fmt: skip
 
 CALLS: dict[str, tuple[str, ...]] = {

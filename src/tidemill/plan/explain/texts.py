@@ -4,39 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidemill.plan.explain.costs import Cost, CostClass, cost
-from tidemill.plan.explain.step_columns import Names, exchanged_by, input_columns, results, show, step_columns
+from tidemill.plan.explain.column_names import exchange_columns, input_columns, step_columns
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.definition import ViewDefinition
-from tidemill.plan.lowering.small_sides import base_tables
 from tidemill.task.program import (
-    ApplyBook,
-    ApplyChangelog,
-    ApplyFileVersions,
-    Arrange,
-    ArrangeMessages,
-    Calculate,
-    Concatenate,
-    Explode,
-    GroupChanges,
-    GroupPartial,
     Input,
-    JoinChanges,
     LookupJoin,
-    Operation,
     PairSums,
     Program,
-    RecursiveChanges,
-    RepeatRows,
     ScanStep,
-    SemiChanges,
     StateTable,
-    StoreKeyed,
-    StoreRows,
-    TopChanges,
     ViewSnapshot,
-    WindowChanges,
 )
+from tidemill.task.program.costs import Cost, CostClass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -66,7 +47,7 @@ def explain(
         which views have some of the steps too. Then one line a step: its number in the mill's program, superstep,
         operator with columns by name, where its rows come from, and its cost. Under a step the state tables that it
         appends to or looks up. Δ are the changed rows of an epoch, n all rows. A plan with small sides is that of
-        epochs in which they are still; a line says what the others take.
+        epochs in which they do not change; one line describes the other epochs.
     """
     every = list(views) if any(v.name == query.name for v in views) else [*views, query]
     assembler = Assembler(every, tables)
@@ -88,9 +69,10 @@ class _Explanation:
         self._retained = assembler.retention()
         self._mine = [i for i, s in enumerate(self._steps) if query.name in s.views]
         self._columns = step_columns(program)
+        self._exchanged_by = exchange_columns(program, self._columns)
         self._loading = self._fed_by({n for n, t in assembler.tables.items() if t.static})
         self._rare = self._fed_by(self.small) if self.looks_up else set()
-        self._costs = {i: cost(self._steps[i].operation) for i in self._mine}
+        self._costs = {i: self._steps[i].operation.cost for i in self._mine}
 
     @property
     def looks_up(self) -> bool:
@@ -139,7 +121,7 @@ class _Explanation:
             return None
         if source.broadcast:
             return "to all partitions"
-        columns = exchanged_by(self._program, source.step, self._columns)
+        columns = self._exchanged_by[source.step]
         if columns is None:
             return None
         return f"by [{', '.join(columns)}]" if columns else "to one partition"
@@ -198,120 +180,17 @@ class _Explanation:
             spent = Cost(spent.kind, "only while static tables load")
         elif number in self._rare:
             spent = Cost(spent.kind, "only when small tables change")
-        text = describe(step.operation, names, self._columns[number])
+        text = step.operation.text(names, self._columns[number])
         if self._in_small(number):
             text = text.replace("a complete side", "a small side").replace("which is complete", "which is small")
         lines = [f"  #{number} superstep {step.depth}  {text}{arrow}   {spent}"]
         written, read = self._written(number), self._read(number)
         for table in dict.fromkeys((*written, *read)):
             done = [w for w, tables in (("looked up", read), ("appended", written)) if table in tables]
-            cut = ", let go of behind the watermark" if table.id in self._retained else ""
+            cut = ", dropped behind the watermark" if table.id in self._retained else ""
             lines.append(f"       state {table.id}: {' and '.join(done)}, {_key(table)}{cut}")
         return lines
 
 
 def _key(table: StateTable) -> str:
     return f"key of {len(table.key)} columns, {len(table.value_types)} values"
-
-
-def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
-    """An operator in one line; ``inputs`` and ``own`` are names of columns that come in and go out."""
-    first: Names = inputs[0] if inputs else ()
-
-    def listed(columns: Sequence[int], names: Names = first) -> str:
-        return f"[{', '.join(names[c] if c < len(names) else f'${c}' for c in columns)}]"
-
-    match operation:
-        case ScanStep():
-            kept = "" if operation.condition is None else f" where {show(operation.condition, own)}"
-            return f"Scan {operation.source.name} {listed(range(len(own)), own)}{kept}"
-        case ViewSnapshot():
-            return f"Snapshot of {operation.view}"
-        case Calculate():
-            parts = [] if operation.condition is None else [f"where {show(operation.condition, first)}"]
-            if operation.expressions is not None:
-                parts.append("[" + ", ".join(show(e, first) for e in operation.expressions) + "]")
-            return "Calculate " + " ".join(parts)
-        case Explode():
-            return f"Explode{' outer' if operation.outer else ''} {show(operation.argument, first)}"
-        case Concatenate():
-            return "Concatenate"
-        case GroupPartial():
-            return f"Partial groups by {listed(operation.keys)} of [{', '.join(results(operation.layout, first))}]"
-        case GroupChanges():
-            return "Changes of groups" if operation.emit else "Fold groups"
-        case StoreKeyed() | StoreRows():
-            return "Store"
-        case Arrange():
-            return f"Arrange by {listed(operation.columns[: operation.table.distribution])}"
-        case PairSums():
-            return pair_sums(operation)
-        case JoinChanges():
-            return _join(operation, inputs)
-        case LookupJoin():
-            kind = {"inner": "Join", "semi": "Semi join", "anti": "Anti join"}[operation.kind]
-            return f"{kind} by lookup of {listed(operation.keys)} in a complete side"
-        case SemiChanges():
-            kind = "Anti" if operation.anti else "Semi"
-            return f"{kind} join on {listed(operation.left.columns[: operation.key_width])}"
-        case RepeatRows():
-            return f"Repeat {listed((operation.column,))} times"
-        case TopChanges():
-            order = listed(operation.rows.columns[: len(operation.rows.columns)])
-            return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset} in {order}"
-        case WindowChanges():
-            columns = operation.rows.columns
-            ordered = columns[operation.partition :][: operation.order]
-            limit = "" if operation.limit is None else f" {_until(operation)}"
-            calls = ", ".join(c.function for c in operation.calls)
-            return f"Window [{calls}] by {listed(columns[: operation.partition])} order {listed(ordered)}{limit}"
-        case RecursiveChanges():
-            return _recursion(operation)
-        case ArrangeMessages():
-            return f"Arrange messages by {listed(operation.key)} and place"
-        case ApplyChangelog():
-            return f"Apply changelog of {listed(operation.changelog.key, operation.changelog.rows.names)}"
-        case ApplyBook():
-            return "Apply order book"
-        case ApplyFileVersions():
-            return "Apply versions of files"
-    return type(operation).__name__
-
-
-def _until(operation: WindowChanges) -> str:
-    if operation.limited == "row_number":
-        return f"first {operation.limit}"
-    return f"up to {operation.limited} {operation.limit}"
-
-
-def _recursion(operation: RecursiveChanges) -> str:
-    joins = len(operation.joins)
-    bound = operation.last or operation.levels
-    steps = f"{joins} join{'' if joins == 1 else 's'} a level"
-    return f"Recursion, {steps}" + ("" if bound is None else f", at most {bound} levels")
-
-
-def _join(operation: JoinChanges, inputs: Sequence[Names]) -> str:
-    if operation.broadcast:
-        return "Join with one row"
-    if not operation.key_width:
-        return "Join all pairs"
-    pairs = zip(operation.left.columns[: operation.key_width], operation.right.columns, strict=False)
-    return "Join on " + " and ".join(f"{inputs[0][a]} = {inputs[1][b]}" for a, b in pairs)
-
-
-def pair_sums(operation: PairSums) -> str:
-    """Which pairs are summed up."""
-    keys = f"Pair sums on {operation.key_width} key{'' if operation.key_width == 1 else 's'}"
-    if operation.complete is not None:
-        keys += f" by lookup in the {('left', 'right')[operation.complete]} side, which is complete"
-    if not operation.comparisons:
-        return keys
-    symbols = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-    shown = []
-    for c in operation.comparisons:
-        bound = f"left.${c.bound}"
-        sides = {"value": "y", "value_minus_bound": f"y - {bound}", "bound_minus_value": f"{bound} - y"}
-        shown.append(f"{sides[c.form]} {symbols[c.op]} {bound if c.form == 'value' else repr(c.limit)}")
-    both = (" or " if operation.any_of else " and ").join(shown)
-    return f"{keys}, ordered by y = right.${operation.key_width}: {both}"

@@ -2,8 +2,8 @@
 
 Equal work is done once: one scan a table, and equal operations over equal inputs are one step. An
 aggregate at the top of a view is *stored*: its changes are appended to state without looking anything
-up, in the superstep that computed them. Only what somebody reads row by row gets an exchange and a
-lookup.
+up, in the superstep that computed them. Only an aggregate whose rows another step reads gets an exchange
+and a lookup.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-import pyarrow as pa
-
-from tidemill.plan.algebra.aggregates import layout
 from tidemill.plan.algebra.identities import Identities, arrangement
 from tidemill.plan.algebra.nodes import (
     Aggregate,
@@ -23,7 +19,6 @@ from tidemill.plan.algebra.nodes import (
     Generate,
     Join,
     Node,
-    Pairs,
     Project,
     Recursion,
     Repeat,
@@ -35,47 +30,34 @@ from tidemill.plan.algebra.nodes import (
     children,
     summed,
 )
-from tidemill.plan.lowering.calculations import calculation, finishing, finishing_can_fail
-from tidemill.plan.lowering.definition import ViewDefinition
-from tidemill.plan.lowering.demand import Demand
-from tidemill.plan.lowering.event_time import EventTimes, Lag
-from tidemill.plan.lowering.group_places import GroupPlaces
+from tidemill.plan.lowering.analysis.calculations import calculation, finishing, finishing_can_fail
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.demand import Demand
+from tidemill.plan.lowering.analysis.event_time import EventTimes, Lag
+from tidemill.plan.lowering.analysis.placement import NOWHERE, Placement, after_calculation
+from tidemill.plan.lowering.analysis.small_sides import SmallSides
+from tidemill.plan.lowering.analysis.static_sides import StaticSides
+from tidemill.plan.lowering.group_steps import Groups
 from tidemill.plan.lowering.join_steps import Joins
-from tidemill.plan.lowering.kept.file_versions import version_steps
 from tidemill.plan.lowering.kept.kept_tables import append_only, kept_rows_plan
-from tidemill.plan.lowering.kept.keyed_tables import message_key, message_steps
-from tidemill.plan.lowering.pair_accumulators import pair_accumulators
-from tidemill.plan.lowering.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.lowering.order_steps import top_rows, window
 from tidemill.plan.lowering.raw_filters import with_raw_filters
 from tidemill.plan.lowering.recursion_steps import recursion
-from tidemill.plan.lowering.small_sides import SmallSides
-from tidemill.plan.lowering.static_sides import StaticSides
-from tidemill.plan.lowering.windows import window_changes
-from tidemill.state.keys.keys import KeyColumn
-from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Multiset
-from tidemill.task.expressions import Ref, remap
+from tidemill.plan.lowering.scan_steps import Scans
 from tidemill.task.program import (
     Arrange,
-    Calculate,
     Concatenate,
     Explode,
-    GroupChanges,
-    GroupPartial,
     Input,
     Operation,
-    PairSums,
     Program,
     ReadPlan,
     RepeatRows,
-    ScanStep,
     StateTable,
     Step,
     StoreKeyed,
     StoreRows,
     TableSource,
-    TopChanges,
-    ViewSnapshot,
     multiset_table,
 )
 
@@ -83,8 +65,8 @@ from tidemill.task.program import (
 class Assembler:
     """Builds one program. Views are given in the order they were created.
 
-    The program is for epochs in which only rows of the tables ``moving`` come, as far as small tables go; without it
-    for any. Which state tables there are, and what is in them, does not depend on it. Assemblers of one mill share
+    With ``moving`` the program is for epochs in which, of the small tables, only these have rows; without it for any
+    epoch. State tables and their contents do not depend on it. Assemblers of one mill share
     ``identities``.
     """
 
@@ -113,10 +95,11 @@ class Assembler:
         self._static = StaticSides(self.views, tables)
         self.small = SmallSides(self.views, moving)
         self._joins = Joins(self, self._static, self.small, self.views, tables)
-        self._groups_at = GroupPlaces(self._place_of, self._static, self.small)
+        self._groups = Groups(self, self._static, self.small)
+        self._scans = Scans(self, self.views, tables, self._demand.columns)
 
     def program(self) -> Program:
-        """The program of all views, made when it is asked for first."""
+        """The program of all views, assembled at the first call."""
         if self._program is None:
             self._program = self._assembled()
         return self._program
@@ -125,7 +108,7 @@ class Assembler:
         self._demand.note()
         for source in self.tables.values():
             if source.kept is not None:
-                self._table_scan(source.name)
+                self._scans.table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
             self._lowered.clear()  # each view notes for itself what it depends on
@@ -137,7 +120,7 @@ class Assembler:
     def retention(self) -> dict[str, tuple[Lag, ...]]:
         """State tables that compaction may cut: a row goes when it lies below every one of these lags.
 
-        To be asked after :meth:`program`.
+        Call :meth:`program` first.
         """
         return {
             table: tuple(lag for lag in lags if lag is not None)
@@ -153,7 +136,7 @@ class Assembler:
         view = self.views[name]
         steps, top = finishing(view.root)
         if isinstance(top, Aggregate):
-            partial = self._partial(top, view.created_at_epoch)
+            partial = self._groups.partial(top, view.created_at_epoch)
             return ReadPlan(partial.groups, partial.layout, partial.input_types, steps, view.root.schema)
         return ReadPlan(_view_table(view), None, (), (), view.root.schema)
 
@@ -205,35 +188,20 @@ class Assembler:
                 StoreRows(_view_table(view)), (self.rows(view.root, view.created_at_epoch),), view.created_at_epoch
             )
         if finishing_can_fail(view.root):
-            self.keep(self.rows(view.root, view.created_at_epoch).step)  # nobody reads it: failing groups are counted
+            self.keep(self.rows(view.root, view.created_at_epoch).step)  # without a reader: it counts failing groups
         if (top, view.created_at_epoch) in self._demand.changing:
             return self.rows(top, view.created_at_epoch).step
-        partial = self._partial(top, view.created_at_epoch)
-        groups = self._sums(top, partial, view.created_at_epoch)
+        partial = self._groups.partial(top, view.created_at_epoch)
+        groups = self._groups.sums(top, partial, view.created_at_epoch)
         if not partial.multisets:
             return self.add(StoreKeyed(partial.groups), (groups,), view.created_at_epoch)
-        return self._group_changes(top, partial, groups, view.created_at_epoch, emit=False)
-
-    def _group_changes(
-        self,
-        node: Aggregate,
-        partial: GroupPartial,
-        groups: Input,
-        created_at_epoch: int,
-        emit: bool,
-        single: bool = False,
-    ) -> int:
-        inputs = tuple(Input(groups.step, port) for port in range(1 + len(partial.multisets)))
-        moves = not self._groups_at.in_place(node, partial, created_at_epoch, single)
-        step = self.add(GroupChanges(partial, emit), inputs, created_at_epoch, moves)
-        self._placed[Input(step)] = frozenset({tuple(range(partial.groups.distribution))})
-        return step
+        return self._groups.changes(top, partial, groups, view.created_at_epoch, emit=False)
 
     def rows(self, node: Node, created_at_epoch: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows.
 
-        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. A node is
-        asked for by all that want to know where its rows are, so what is found is kept, under the node itself.
+        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. The
+        result is kept, because a node is also lowered to find out where its rows are.
         """
         key = (id(node), created_at_epoch, single)  # comparing nodes takes as long as lowering them
         if key not in self._lowered:
@@ -244,10 +212,10 @@ class Assembler:
         """Add the steps of a node."""
         match node:
             case Scan():
-                return Input(self._scan(node, created_at_epoch))
+                return Input(self._scans.scan(node, created_at_epoch))
             case Project() | Filter():
                 operation, base = calculation(node)
-                source, operation = self._fused(base, operation, created_at_epoch, single)
+                source, operation = self._scans.fused(base, operation, created_at_epoch, single)
                 return self.placed_by(
                     after_calculation(self.place(source), operation), operation, (source,), created_at_epoch
                 )
@@ -256,19 +224,19 @@ class Assembler:
                 common = frozenset.intersection(*(self.place(i) for i in inputs))
                 return self.placed_by(common, Concatenate(), inputs, created_at_epoch)
             case Aggregate():
-                partial = self._partial(node, created_at_epoch, single)
-                groups = self._sums(node, partial, created_at_epoch, single)
-                return Input(self._group_changes(node, partial, groups, created_at_epoch, emit=True, single=single))
+                partial = self._groups.partial(node, created_at_epoch, single)
+                groups = self._groups.sums(node, partial, created_at_epoch, single)
+                return Input(self._groups.changes(node, partial, groups, created_at_epoch, emit=True, single=single))
             case Join():
                 return self._joins.join(node, created_at_epoch)
             case SemiJoin():
                 return self._joins.semi_join(node, created_at_epoch)
             case TopRows():
-                return self._top(node, created_at_epoch)
+                return top_rows(self, node, created_at_epoch)
             case Window():
-                return self._window(node, created_at_epoch)
+                return window(self, node, created_at_epoch)
             case Recursion():
-                return recursion(self, node, self.identity(node), created_at_epoch)
+                return recursion(self, node, created_at_epoch)
             case Generate():
                 explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
                 return Input(self.add(explode, (self.rows(node.child, created_at_epoch),), created_at_epoch))
@@ -285,10 +253,6 @@ class Assembler:
         """Note where the rows of a step are."""
         self._placed[rows] = placement
 
-    def _place_of(self, node: Node, created_at_epoch: int, single: bool) -> Placement:
-        """Where the rows of a node are."""
-        return self.place(self.rows(node, created_at_epoch, single))
-
     def placed_by(
         self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int
     ) -> Input:
@@ -296,190 +260,6 @@ class Assembler:
         rows = Input(self.add(operation, inputs, created_at_epoch))
         self._placed[rows] = placement
         return rows
-
-    def _fused(self, base: Node, operation: Calculate, created_at_epoch: int, single: bool) -> tuple[Input, Calculate]:
-        """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
-        if not (isinstance(base, Scan) and base.relation in self.tables) or self._comes_later(
-            base.relation, created_at_epoch
-        ):
-            return self.rows(base, created_at_epoch, single), operation
-        positions = self._scan_positions(base)
-        expressions = operation.expressions
-        if expressions is None:
-            fields = base.columns
-            expressions = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
-        condition = None if operation.condition is None else remap(operation.condition, positions)
-        moved = Calculate(condition, tuple(remap(e, positions) for e in expressions))
-        return Input(self._table_scan(base.relation)), moved
-
-    def _scan_positions(self, node: Scan) -> dict[int, int]:
-        columns = self._demand.columns[node.relation]
-        return {i: columns.index(f.name) for i, f in enumerate(node.columns)}
-
-    def _table_scan(self, table: str) -> int:
-        """The step that gives a table's rows; where they are kept, they are kept once for all views."""
-        source = self.tables[table]
-        if source.versions is not None:
-            scan_files, apply_versions = version_steps(source)
-            scan_rows = self.add(scan_files, (), 0)
-            rows = Input(self.add(apply_versions.rows, (Input(scan_rows),), 0))
-            withdrawn = self.add(apply_versions.withdrawn, (Input(scan_rows, 1),), 0)
-            return self.add(apply_versions, (rows, Input(withdrawn, broadcast=True)), 0, True)
-        if source.changelog is None:
-            return self.add(ScanStep(source, self._demand.columns[table]), (), 0)
-        scan, arrange, apply = message_steps(source)
-        arranged = self.add(arrange, (Input(self.add(scan, (), 0)),), 0)
-        step = self.add(apply, (Input(arranged),), 0, True)
-        self._placed[Input(step)] = frozenset({message_key(source)})
-        return step
-
-    def _comes_later(self, table: str, created_at_epoch: int) -> bool:
-        """Whether a reader created at an epoch must begin with the rows that a table had kept by then."""
-        kept = self.tables[table].kept
-        return kept is not None and created_at_epoch > kept.created_at_epoch
-
-    def _scan(self, node: Scan, created_at_epoch: int) -> int:
-        if node.relation in self.tables:
-            positions = self._scan_positions(node)
-            expressions = tuple(Ref(positions[i], f.type, f.nullable) for i, f in enumerate(node.columns))
-            operation = Calculate(None, expressions)
-            scan = Input(self._table_scan(node.relation))
-            placement = after_calculation(self.place(scan), operation)
-            rows = self.placed_by(placement, operation, (scan,), created_at_epoch).step
-            if not self._comes_later(node.relation, created_at_epoch):
-                return rows
-            snapshot = self.add(
-                ViewSnapshot(node.relation, kept_rows_plan(self.tables[node.relation])), (), created_at_epoch
-            )
-            first = self.add(Calculate(None, expressions), (Input(snapshot),), created_at_epoch)
-            return self.add(Concatenate(), (Input(rows), Input(first)), created_at_epoch)
-        upstream = self.views[node.relation]
-        changes = self.rows(upstream.root, upstream.created_at_epoch)
-        names = upstream.root.schema.names
-        expressions = tuple(Ref(names.index(f.name), f.type, f.nullable) for f in node.columns)
-        operation = Calculate(None, expressions)
-        inputs = [
-            self.placed_by(after_calculation(self.place(changes), operation), operation, (changes,), created_at_epoch)
-        ]
-        if created_at_epoch == upstream.created_at_epoch:
-            return inputs[0].step
-        snapshot = self.add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), created_at_epoch)
-        inputs.append(Input(self.add(Calculate(None, expressions), (Input(snapshot),), created_at_epoch)))
-        return self.add(Concatenate(), tuple(inputs), created_at_epoch)
-
-    def _partial(self, node: Aggregate, created_at_epoch: int, single: bool = False) -> GroupPartial:
-        """The partial groups of an aggregate: folded where their rows are if that can be, else spread by all keys."""
-        distribution = self._groups_at.distribution(node, created_at_epoch, single)
-        return self._groups(node, created_at_epoch, len(node.keys) if distribution is None else distribution)
-
-    def _groups(
-        self, node: Aggregate, created_at_epoch: int, distribution: int, kind: str = "group", retracted: bool = False
-    ) -> GroupPartial:
-        """Partial groups; ``retracted`` tells that what is made of them may be taken back, though no row is."""
-        types = node.child.schema.types
-        factorised = node.pairs is not None or bool(node.parts)
-        append_only = not factorised and self.append_only(node.child)
-        chosen = layout(node, append_only and not retracted)
-        spread = "" if distribution == len(node.keys) else f":{distribution}"
-        name = f"{self.identity(node)}:{created_at_epoch}{spread}"
-        if append_only and retracted:
-            name += ":retracted"
-        group_types = tuple(types[k] for k in node.keys)
-        groups = StateTable(
-            f"{kind}:{name}",
-            tuple(KeyColumn(t) for t in group_types),
-            distribution,
-            chosen.value_types(types),
-            chosen.merge_ops(),
-        )
-        multisets = tuple(
-            multiset_table(_values_table(m, name), (*group_types, *(types[c] for c in m.columns)), distribution)
-            for m in chosen.multisets
-        )
-        for table in multisets:
-            self.look_up(table, node.child, node.keys)
-        return GroupPartial(node.keys, chosen, types, groups, multisets)
-
-    def _sums(self, node: Aggregate, partial: GroupPartial, created_at_epoch: int, single: bool = False) -> Input:
-        """The step that gives the partial groups of an aggregate."""
-        if node.parts:
-            sums = tuple(self._sums(part, partial, created_at_epoch, single) for part in node.parts)
-            return Input(self.add(Concatenate(), sums, created_at_epoch))
-        if node.pairs is None:
-            return Input(self.add(partial, (self.rows(node.child, created_at_epoch, single),), created_at_epoch))
-        pairs = node.pairs
-        complete = self._static.complete_side(pairs, created_at_epoch)
-        if complete is not None:
-            return self._lookup_pairs(pairs, partial, created_at_epoch, complete)
-        width = self._groups_at.pair_distribution(pairs, created_at_epoch)
-        sides = []
-        inputs = []
-        moves = []
-        retracted = not self._append_only_pairs(pairs)
-        for side in (pairs.left, pairs.right):
-            groups = self._groups(side, created_at_epoch, width, "side", retracted)
-            stream = self._sums(side, groups, created_at_epoch, single=width == 0)
-            self.keep(self.add(StoreKeyed(groups.groups), (stream,), created_at_epoch))
-            sides.append(groups)
-            inputs.append(stream)
-            moves.append(not self._groups_at.side_in_place(side, width, created_at_epoch))
-        self.look_up(sides[0].groups, pairs.right.child, pairs.right.keys[: pairs.key_width])
-        self.look_up(sides[1].groups, pairs.left.child, pairs.left.keys[: pairs.key_width])
-        terms = pair_accumulators(pairs, partial.layout, sides[0].layout, sides[1].layout)
-        operation = PairSums(
-            sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
-        )
-        small = self.small.side(pairs, created_at_epoch)
-        if small is not None and self.small.unchanged((pairs.left, pairs.right)[small], created_at_epoch):
-            self.small.looked_up.add(sides[small].groups.id)
-            return Input(self.add(replace(operation, complete=small), (inputs[1 - small],), created_at_epoch))
-        return Input(self.add(operation, tuple(inputs), created_at_epoch, *moves))
-
-    def _append_only_pairs(self, pairs: Pairs) -> bool:
-        """Whether no pair ever goes. Else an infinity on one side must stay apart from what is finite beside it: all
-        its pairs may go with a row of the other side."""
-        return self.append_only(pairs.left.child) and self.append_only(pairs.right.child)
-
-    def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, created_at_epoch: int, complete: int) -> Input:
-        """Sums over pairs of one side's partial groups, where they are, with the other side, which is complete."""
-        sides = (pairs.left, pairs.right)
-        retracted = not self._append_only_pairs(pairs)
-        groups = tuple(self._groups(side, created_at_epoch, pairs.key_width, "side", retracted) for side in sides)
-        sums = tuple(self._sums(side, own, created_at_epoch) for side, own in zip(sides, groups, strict=True))
-        self.keep(self.add(StoreKeyed(groups[complete].groups), (sums[complete],), created_at_epoch))
-        waiting = sides[1 - complete]
-        self.look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
-        terms = pair_accumulators(pairs, partial.layout, groups[0].layout, groups[1].layout)
-        shape = (pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms)
-        operation = PairSums(groups[0], groups[1], *shape, partial, complete)
-        return Input(self.add(operation, (sums[1 - complete],), created_at_epoch))
-
-    def _top(self, node: TopRows, created_at_epoch: int) -> Input:
-        order = tuple(k.column for k in node.keys)
-        columns = order + tuple(i for i in range(len(node.schema)) if i not in order)
-        key = tuple(
-            KeyColumn(node.schema.fields[k.column].type, k.descending, k.nulls_first) for k in node.keys
-        ) + tuple(KeyColumn(node.schema.fields[i].type) for i in columns[len(order) :])
-        source = self.rows(node.child, created_at_epoch)
-        name = f"top:{self.identity(node)}:{created_at_epoch}"
-        arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
-        arranged = Input(self.add(arrange, (source,), created_at_epoch))
-        self.keep(self.add(StoreKeyed(arrange.table), (arranged,), created_at_epoch))
-        moves = () not in self.place(source)
-        found = Input(self.add(TopChanges(arrange, node.limit, node.offset), (arranged,), created_at_epoch, moves))
-        self._placed[found] = ONE_PLACE
-        return found
-
-    def _window(self, node: Window, created_at_epoch: int) -> Input:
-        source = self.rows(node.child, created_at_epoch)
-        operation = window_changes(node, self._identities.of_window(node, self._uid), created_at_epoch)
-        arranged = Input(self.add(operation.rows, (source,), created_at_epoch))
-        self.keep(self.add(StoreKeyed(operation.rows.table), (arranged,), created_at_epoch))
-        partition = operation.rows.columns[: operation.rows.table.distribution]
-        moves = partition not in self.place(source)
-        found = Input(self.add(operation, (arranged,), created_at_epoch, moves))
-        self._placed[found] = frozenset({partition})
-        return found
 
     def arranged(
         self,
@@ -516,6 +296,10 @@ class Assembler:
     def identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
         return self._identities.of(node, self._uid)
+
+    def window_names(self, node: Window) -> tuple[str, str]:
+        """Names the rows of a window as they are ordered, and the node."""
+        return self._identities.of_window(node, self._uid)
 
     def _uid(self, relation: str) -> str:
         return self.views[relation].uid if relation in self.views else self.tables[relation].uid
@@ -560,12 +344,6 @@ def state_tables(program: Program, view: str | None = None) -> dict[str, StateTa
         if view is None or view in step.views
         for table in step.operation.written_tables
     }
-
-
-def _values_table(multiset: Multiset, name: str) -> str:
-    columns = "_".join(map(str, multiset.columns))
-    optional = "n" if multiset.required < len(multiset.columns) else ""
-    return f"values{columns}{optional}:{name}"
 
 
 def _view_table(view: ViewDefinition) -> StateTable:

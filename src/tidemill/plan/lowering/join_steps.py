@@ -1,62 +1,26 @@
-"""The steps of joins: of changes with what either side keeps, or of one side's rows with a side that stands still."""
+"""The steps of joins: of changes with the state of either side, or by lookup in a side that does not change."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
+from tidemill.plan.algebra.build import gives_one_row
 from tidemill.plan.algebra.nodes import Join, Node, SemiJoin
-from tidemill.plan.lowering.definition import ViewDefinition
-from tidemill.plan.lowering.placement import Placement
-from tidemill.plan.lowering.small_sides import SmallSides, never_negative
-from tidemill.plan.lowering.static_sides import StaticSides
-from tidemill.plan.rules.one_row_joins import gives_one_row
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.placement import Placement
+from tidemill.plan.lowering.analysis.small_sides import SmallSides, never_negative
+from tidemill.plan.lowering.analysis.static_sides import StaticSides
+from tidemill.plan.lowering.steps import Steps
 from tidemill.task.program import (
     Arrange,
     Calculate,
     Input,
     JoinChanges,
     LookupJoin,
-    Operation,
     SemiChanges,
-    StateTable,
     TableSource,
 )
-
-
-class Steps(Protocol):
-    """What the assembler offers to whoever lowers a kind of node."""
-
-    def rows(self, node: Node, created_at_epoch: int, single: bool = False) -> Input:
-        """The step that gives the changes of a node's rows."""
-
-    def place(self, rows: Input) -> Placement:
-        """Where the rows of a step are."""
-
-    def put(self, rows: Input, placement: Placement) -> None:
-        """Note where the rows of a step are."""
-
-    def placed_by(
-        self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int
-    ) -> Input:
-        """A step whose rows are at a place."""
-
-    def arranged(
-        self,
-        node: Node,
-        created_at_epoch: int,
-        keys: tuple[int, ...],
-        required: tuple[int, ...],
-        keys_only: bool = False,
-    ) -> tuple[Arrange, Input, bool]:
-        """A node's rows by key, the step that arranges them, and whether they must move to where they belong."""
-
-    def look_up(self, table: StateTable, by: Node | None, keys: tuple[int, ...]) -> None:
-        """Note that a table is looked up by the keys of the changes of a node; without one, that it is read whole."""
-
-    def add(self, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int, *moves: bool) -> int:
-        """The step that does this."""
 
 
 class Joins:
@@ -77,6 +41,7 @@ class Joins:
         self._tables = tables
 
     def join(self, node: Join, created_at_epoch: int) -> Input:
+        """The step that gives the changes of an inner join."""
         complete = self._static.complete_side(node, created_at_epoch)
         if complete is not None:
             return self._lookup_join(node, created_at_epoch, complete)
@@ -105,7 +70,7 @@ class Joins:
         created_at_epoch: int,
         *moves: bool,
     ) -> Input:
-        """The step of a join whose sides are stored; in place where one is small and still.
+        """The step of a join whose sides are stored; a lookup where one is small and does not change.
 
         The rows count as being where they are in every program, because that decides about state tables.
         """
@@ -134,7 +99,7 @@ class Joins:
         return self._with_residual(node, joined, created_at_epoch)
 
     def _looked_up_in(self, node: Join, created_at_epoch: int, side: int, other: Arrange) -> Input:
-        """The rows of the other side joined with a side that is still."""
+        """The rows of the other side joined with a side that does not change."""
         mine = (node.right_keys, node.left_keys)[side]
         rows = self._steps.rows((node.right, node.left)[side], created_at_epoch)
         operation = LookupJoin("inner", mine, required_keys(mine, node.null_safe), other, side == 0)
@@ -211,6 +176,7 @@ class Joins:
         return node
 
     def semi_join(self, node: SemiJoin, created_at_epoch: int) -> Input:
+        """The step that gives the changes of a semi or anti join."""
         found = self._lookup_semi_join(node, created_at_epoch)
         return self._semi_join_of_changes(node, created_at_epoch) if found is None else found
 
@@ -237,7 +203,7 @@ class Joins:
         return found
 
     def _small_semi_join(self, node: SemiJoin, created_at_epoch: int, right: Arrange) -> tuple[LookupJoin, Node] | None:
-        """A semi or anti join of left rows, where they are, with a small side while it is still, and that side."""
+        """A semi or anti join by lookup in a small side that does not change, and that side."""
         join = self._static.residual_join(node, lambda join: self._small.side(join, created_at_epoch) == 1)
         if join is not None and not never_negative(node.left, self._tables, self._views):
             return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemill.plan.rules.filters_into_joins import conjunction, conjuncts
+from tidemill.plan.algebra.build import conjunction, conjuncts
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import Calculate, ScanStep, Step
 

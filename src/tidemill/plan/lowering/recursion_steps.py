@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from tidemill.plan.algebra.identities import arrangement
-from tidemill.plan.algebra.nodes import Node, Recursion, StepJoin
-from tidemill.plan.lowering.join_steps import Steps, required_keys
-from tidemill.plan.lowering.placement import ONE_PLACE
+from tidemill.plan.algebra.nodes import Recursion, StepJoin
+from tidemill.plan.lowering.analysis.placement import ONE_PLACE
+from tidemill.plan.lowering.join_steps import required_keys
+from tidemill.plan.lowering.steps import Steps
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.program import (
@@ -31,21 +32,11 @@ LEVEL = pa.int32()
 """The type of the column of levels."""
 
 
-class NamedSteps(Steps, Protocol):
-    """What the assembler offers for nodes with state of their own."""
-
-    def identity(self, node: Node) -> str:
-        """Names a stateful node."""
-
-    def keep(self, step: int) -> None:
-        """The view being lowered depends on this step, which nothing reads."""
-
-
-def recursion(steps: NamedSteps, node: Recursion, identity: str, created_at_epoch: int) -> Input:
+def recursion(steps: Steps, node: Recursion, created_at_epoch: int) -> Input:
     """The step that gives the changes of a recursion's rows."""
     source = steps.rows(node.anchor, created_at_epoch)
     types = node.anchor.schema.types
-    name = f"recursion:{identity}:{created_at_epoch}"
+    name = f"recursion:{steps.identity(node)}:{created_at_epoch}"
     anchor = Arrange(tuple(range(len(types))), (), multiset_table(f"{name}:rows", types, 0))
     inputs = [Input(steps.add(anchor, (source,), created_at_epoch))]
     moves = [() not in steps.place(source)]
@@ -88,7 +79,7 @@ def _calculations(parts: Sequence[Calculate | Explode | StepJoin]) -> tuple[Calc
     return tuple(part for part in takewhile(lambda p: isinstance(p, Calculate), parts) if isinstance(part, Calculate))
 
 
-def _relation(steps: NamedSteps, part: StepJoin, created_at_epoch: int) -> tuple[Arrange, Input, bool]:
+def _relation(steps: Steps, part: StepJoin, created_at_epoch: int) -> tuple[Arrange, Input, bool]:
     """The rows of a relation by key, all with vnode 0, the step that arranges them, and whether they must move."""
     source = steps.rows(part.relation, created_at_epoch)
     types = part.relation.schema.types
@@ -116,7 +107,7 @@ def types_after(part: Calculate | Explode, types: tuple[pa.DataType, ...]) -> tu
     """The types of the columns behind a part of a step."""
     if isinstance(part, Calculate):
         return types if part.expressions is None else tuple(e.type for e in part.expressions)
-    array = part.argument.type
+    array: Any = part.argument.type
     found = [types[k] for k in part.kept]
     if part.position:
         found.append(pa.int32())

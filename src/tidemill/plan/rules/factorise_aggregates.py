@@ -1,4 +1,4 @@
-"""Sums over a join become sums of products of sums per join key: the joined rows are never made.
+"""Sums over a join become sums of products of sums per join key: the joined rows are never computed.
 
     Aggregate [k] sum(x * y)             Aggregate [k] sum(x * y)  =  pairs on k: sx * sy
       Join a.k = b.k             ->        Aggregate [k] sum(x) AS sx
@@ -28,9 +28,10 @@ from math import isfinite
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of, conjunction, conjuncts, disjuncts, filtered, null_test, where
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Join, Node, Pairs, PairTerm, Project, Union
 from tidemill.plan.algebra.traverse import map_children
-from tidemill.plan.rules.filters_into_joins import conjunction, conjuncts, filtered, filters_into_joins
+from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.task.aggregates.sums import is_wide
@@ -70,7 +71,7 @@ def _factorised(node: Node) -> Node:
 
 
 def _is_wide_sum(child: Node, call: AggregateCall) -> bool:
-    """Whether a sum may be beyond 128 bits, which sums of products do not tell."""
+    """Whether a sum may exceed 128 bits, which sums of products do not detect."""
     summed = call.function in ("sum", "avg") and call.argument is not None
     return summed and is_wide(child.schema.fields[call.argument or 0].type)
 
@@ -78,7 +79,7 @@ def _is_wide_sum(child: Node, call: AggregateCall) -> bool:
 def _over_join(node: Node) -> tuple[list[Expression], Join] | None:
     """The columns of a node as expressions over the join below its projections."""
     if isinstance(node, Join):
-        return [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)], node
+        return list(columns_of(node)), node
     if not isinstance(node, Project):
         return None
     below = _over_join(node.child)
@@ -151,10 +152,7 @@ class _Side:
         """The calls that count values of the product above and below zero."""
         product, zero = _product(factors, atoms), Literal(0.0, _FLOAT)
         one = Literal(1, pa.int32())
-        above, below = (
-            Call("case", (Call(op, (product, zero), pa.bool_(), True), one, Literal(None, one.type)), one.type, True)
-            for op in ("gt", "lt")
-        )
+        above, below = (where(Call(op, (product, zero), pa.bool_(), True), one) for op in ("gt", "lt"))
         return self._call("count", above, pa.int64()), self._call("count", below, pa.int64())
 
     def _call(self, function: str, argument: Expression, type_: pa.DataType) -> int:
@@ -167,14 +165,11 @@ class _Side:
 
     def aggregate(self) -> Aggregate:
         """The sums of this side."""
-        fields = self.node.schema.fields
-        tests = [
-            Call("is_not_null", (Ref(i, fields[i].type, fields[i].nullable),), pa.bool_(), False)
-            for i in self.present
-            if fields[i].nullable
-        ]
-        node = filters_into_joins(filtered(self.node, list(tests)))
-        moved = {self.start + i: i for i in range(len(fields))}
+        own = columns_of(self.node)
+        node = filters_into_joins(
+            filtered(self.node, [null_test("is_not_null", own[i]) for i in self.present if own[i].nullable])
+        )
+        moved = {self.start + i: i for i in range(len(own))}
         columns = tuple(remap(e, moved) for e in (*self.keys, *self.arguments))
         names = tuple(f"column{i}" for i in range(len(columns)))
         child = prune_columns(merge_projections(Project(node, columns, names)))
@@ -197,9 +192,7 @@ def _product(factors: tuple[Expression, ...], atoms: tuple[Expression, ...]) -> 
 
 def _when(present: list[Expression], value: Expression) -> Expression:
     """The value where nothing in ``present`` is NULL, NULL elsewhere."""
-    condition = conjunction([Call("is_not_null", (p,), pa.bool_(), False) for p in present])
-    assert condition is not None
-    return Call("case", (condition, value, Literal(None, value.type)), value.type, True)
+    return where(conjunction([null_test("is_not_null", p) for p in present]), value)
 
 
 def _sum_type(type_: pa.DataType) -> pa.DataType:
@@ -230,7 +223,7 @@ def _pairs(node: Aggregate, columns: list[Expression], join: Join) -> Pairs | No
         right.keys.append(compared)
     places = []
     for key in node.keys:
-        place = _place(columns[key], left, right, key_width, ordered=bool(comparisons))
+        place = _group_column(columns[key], left, right, key_width, ordered=bool(comparisons))
         if place is None:
             return None
         places.append(place)
@@ -253,7 +246,7 @@ def _column(node: Node, index: int, start: int) -> Expression:
     return Ref(start + index, f.type, f.nullable)
 
 
-def _place(key: Expression, left: _Side, right: _Side, key_width: int, ordered: bool) -> tuple[int, int] | None:
+def _group_column(key: Expression, left: _Side, right: _Side, key_width: int, ordered: bool) -> tuple[int, int] | None:
     """Side and key position of a group column."""
     if can_fail(key):
         return None
@@ -350,7 +343,7 @@ def _comparisons(
 ) -> tuple[tuple[Comparison, ...], bool, Expression] | None:
     """A condition as comparisons of one right expression with left ones; bounds become left keys."""
     any_of = isinstance(condition, Call) and condition.function == "or"
-    parts = _disjuncts(condition) if any_of else conjuncts(condition)
+    parts = disjuncts(condition) if any_of else conjuncts(condition)
     compared: Expression | None = None
     found = []
     for part in parts:
@@ -392,9 +385,3 @@ def _comparison(
     if left.own(minuend) and right.own(subtrahend):
         return "bound_minus_value", op, subtrahend, minuend, float(second.value)
     return None
-
-
-def _disjuncts(condition: Expression) -> list[Expression]:
-    if isinstance(condition, Call) and condition.function == "or":
-        return [part for arg in condition.args for part in _disjuncts(arg)]
-    return [condition]

@@ -5,19 +5,18 @@
         Scan t [a]                                Scan t [a]
         Aggregate [] sum AS s                   Aggregate [] sum AS s
 
-Spark has done this for the joins that it knows; those with scalar subqueries are made after it. A part that
-can fail for a row stays above, where it is only asked for joined rows.
+Spark has done this for its own joins; joins with scalar subqueries are made later. A part that can fail for a row
+stays above, where it is only evaluated for joined rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
+from tidemill.plan.algebra.build import conjunction, conjuncts, filtered
 from tidemill.plan.algebra.nodes import Filter, Join, Node, Project
 from tidemill.plan.algebra.traverse import map_children
-from tidemill.task.expressions import Call, Expression, Ref, references, remap, substitute
+from tidemill.task.expressions import Expression, Ref, references, remap, substitute
 from tidemill.task.functions.evaluate import can_fail
 
 
@@ -76,29 +75,3 @@ def _below_projection(node: Filter, project: Project) -> Node:
         return node
     moved = filtered(project.child, conjuncts(substitute(node.condition, columns)))
     return Project(_moved(moved), columns, project.names)
-
-
-def conjuncts(condition: Expression) -> list[Expression]:
-    """The parts of a conjunction."""
-    if isinstance(condition, Call) and condition.function == "and":
-        return [part for arg in condition.args for part in conjuncts(arg)]
-    return [condition]
-
-
-def conjunction(parts: list[Expression]) -> Expression | None:
-    """All parts joined by AND; None for no part."""
-    if not parts:
-        return None
-    result = parts[0]
-    for part in parts[1:]:
-        result = Call("and", (result, part), pa.bool_(), True)
-    return result
-
-
-def filtered(node: Node, parts: list[Expression]) -> Node:
-    """The node's rows for which all parts hold."""
-    if isinstance(node, Filter):
-        known = conjuncts(node.condition)
-        parts, node = [*known, *(p for p in parts if p not in known)], node.child
-    condition = conjunction(parts)
-    return node if condition is None else Filter(node, condition)

@@ -5,14 +5,15 @@ Filter (rn <= 3)                    Filter (rn <= 3)
     Scan t                              Scan t
 
 With ``rank()`` and ``dense_rank()`` these are all rows up to that rank, so peers come out together or not at all.
-The other functions of the window must not look ahead: running frames of ROWS, and LAG; with the ranks also what goes
-by peers alone, as frames of RANGE up to the current row do.
+The other functions of the window must not look ahead: running frames of ROWS, and LAG; with ranks also functions that
+are equal for peers, such as frames of RANGE up to the current row.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from tidemill.plan.algebra.build import conjuncts
 from tidemill.plan.algebra.nodes import Filter, Node, Window
 from tidemill.plan.algebra.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Literal, Ref
@@ -20,7 +21,7 @@ from tidemill.task.program.window_calls import RANKINGS, WindowCall
 
 _LARGEST = 10_000
 _LIMITED = ("row_number", "rank", "dense_rank")
-"""What a filter may be on, what lets the fewest rows through first."""
+"""Functions that a filter may be on, the most selective one first."""
 _FLIPPED = {"le": "ge", "lt": "gt", "eq": "eq", "ge": "le", "gt": "lt"}
 
 
@@ -33,7 +34,7 @@ def limit_windows(node: Node) -> Node:
     width = len(window.child.schema)
     for function in _LIMITED:
         numbers = {width + i for i, call in enumerate(window.calls) if call.function == function}
-        limits = [n for part in _conjuncts(node.condition) if (n := _limit(part, numbers)) is not None]
+        limits = [n for part in conjuncts(node.condition) if (n := _limit(part, numbers)) is not None]
         backward = all(_looks_back(call, with_peers=function != "row_number") for call in window.calls)
         if backward and limits and 0 <= min(limits) <= _LARGEST:
             return Filter(replace(window, limit=min(limits), limited=function), node.condition)
@@ -48,12 +49,6 @@ def _looks_back(call: WindowCall, with_peers: bool) -> bool:
         return call.number <= 0
     upper = call.frame.upper
     return (call.frame.rows or with_peers) and isinstance(upper, int) and upper <= 0
-
-
-def _conjuncts(condition: Expression) -> list[Expression]:
-    if isinstance(condition, Call) and condition.function == "and":
-        return [part for arg in condition.args for part in _conjuncts(arg)]
-    return [condition]
 
 
 def _limit(part: Expression, numbers: set[int]) -> int | None:

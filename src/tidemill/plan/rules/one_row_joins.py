@@ -15,9 +15,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemill.plan.algebra.nodes import Aggregate, Join, Node, Project, Union
+from tidemill.plan.algebra.build import conjuncts, gives_one_row
+from tidemill.plan.algebra.nodes import Join, Node, Project, Union
 from tidemill.plan.algebra.traverse import map_children
-from tidemill.plan.rules.filters_into_joins import conjuncts, filters_into_joins
+from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap, substitute, walk
 from tidemill.task.functions.evaluate import can_fail
 
@@ -30,13 +31,6 @@ def one_row_joins(node: Node) -> Node:
     if not isinstance(node, Join) or node.left_keys or node.residual is None or not gives_one_row(node.right):
         return node
     return node if can_fail(node.residual) else _sunk(node.left, node.right, node.residual)
-
-
-def gives_one_row(node: Node) -> bool:
-    """Whether a node has exactly one row, whatever the input."""
-    while isinstance(node, Project):
-        node = node.child
-    return isinstance(node, Aggregate) and not node.keys
 
 
 def _sunk(node: Node, row: Node, condition: Expression) -> Node:
@@ -63,7 +57,7 @@ def _sunk(node: Node, row: Node, condition: Expression) -> Node:
 
 
 def _with_constants(node: Node, condition: Expression) -> Expression:
-    """The condition with the constant columns of a projection put in."""
+    """The condition with the constant columns of a projection substituted."""
     if not isinstance(node, Project):
         return condition
     inputs: dict[int, Expression] = {e.index: e for e in walk(condition) if isinstance(e, Ref)}
@@ -90,7 +84,7 @@ def _goes_through(node: Node) -> bool:
 
 
 def simplified(expression: Expression) -> Expression:
-    """The expression with what constants decide about NULL taken out."""
+    """The expression without the tests for NULL that constants decide."""
     if not isinstance(expression, Call):
         return expression
     args = tuple(simplified(a) for a in expression.args)

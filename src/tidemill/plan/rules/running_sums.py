@@ -1,4 +1,4 @@
-"""Running sums over a whole table, of which a few rows are wanted, come from an ordered index of sums.
+"""Running sums over a whole table, of which few rows are wanted, are read from an ordered index of sums.
 
     TopRows [ts DESC] 10                      Join on ts
       Window [ts] sum(x) AS s        ->         TopRows [ts DESC] 10
@@ -10,7 +10,7 @@
                                                         t [ts, x]
                                                     t [ts, x]
 
-What is few: the rows of an ORDER BY with LIMIT, and those that a filter picks by an equality with a constant, where
+Few rows are those of an ORDER BY with LIMIT, and those that a filter selects by an equality with a constant, where
 neither reads the sums. The aggregate over the join becomes a search in sums (:mod:`factorise_aggregates`), O(log n)
 a wanted row. The frames are those from the first row to the peers of the row; a rank is one more than the number of
 rows before it. Windows with PARTITION BY stay: they read one partition, in fewer supersteps. So do sums of decimals of
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of, conjuncts, filtered, null_test
 from tidemill.plan.algebra.nodes import (
     Aggregate,
     AggregateCall,
@@ -35,7 +36,6 @@ from tidemill.plan.algebra.nodes import (
 )
 from tidemill.plan.algebra.traverse import map_children
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
-from tidemill.plan.rules.filters_into_joins import conjuncts, filtered
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, substitute
@@ -55,7 +55,7 @@ def running_sums(node: Node) -> Node:
     if isinstance(node, TopRows) and node.limit is not None and node.limit + node.offset <= _FEW:
         found = _of_first_rows(node)
     elif isinstance(node, Filter):
-        found = _of_picked_rows(node)
+        found = _of_selected_rows(node)
     return node if found is None else found
 
 
@@ -69,7 +69,7 @@ def _of_first_rows(node: TopRows) -> Node | None:
     keys = [columns[k.column] for k in node.keys]
     if any(i >= width for e in (*keys, *conditions) for i in references(e)):
         return None
-    own = _refs(window.child)
+    own = columns_of(window.child)
     arranged = list(dict.fromkeys((*own, *keys)))
     child = Project(filtered(window.child, conditions), tuple(arranged), _names(len(arranged)))
     order = tuple(SortKey(arranged.index(e), k.descending, k.nulls_first) for e, k in zip(keys, node.keys, strict=True))
@@ -77,7 +77,7 @@ def _of_first_rows(node: TopRows) -> Node | None:
     return _placed(part, window, columns, node)
 
 
-def _of_picked_rows(node: Filter) -> Node | None:
+def _of_selected_rows(node: Filter) -> Node | None:
     """A filter over a window, with an equality."""
     over = _over_window(node.child)
     if over is None:
@@ -91,7 +91,7 @@ def _of_picked_rows(node: Filter) -> Node | None:
             above.append(part)
         else:
             below.append(moved)
-    if not any(map(_picks, below)) or any(i >= width for e in conditions for i in references(e)):
+    if not any(map(_selects_few, below)) or any(i >= width for e in conditions for i in references(e)):
         return None
     found = _placed(filtered(window.child, below), window, columns, node)
     return None if found is None else filtered(found, above)
@@ -100,7 +100,7 @@ def _of_picked_rows(node: Filter) -> Node | None:
 def _over_window(node: Node) -> tuple[list[Expression], list[Expression], Window] | None:
     """The columns of a node and the conditions for its rows, over the window below its projections and filters."""
     if isinstance(node, Window):
-        return [*_refs(node)], [], node
+        return [*columns_of(node)], [], node
     if not isinstance(node, Project | Filter):
         return None
     below = _over_window(node.child)
@@ -112,8 +112,8 @@ def _over_window(node: Node) -> tuple[list[Expression], list[Expression], Window
     return columns, [*conditions, *(substitute(c, tuple(columns)) for c in conjuncts(node.condition))], window
 
 
-def _picks(condition: Expression) -> bool:
-    """Whether few rows have it, as far as can be told: a column equals a constant."""
+def _selects_few(condition: Expression) -> bool:
+    """Whether a condition probably selects few rows: a column equals a constant."""
     if not isinstance(condition, Call) or condition.function not in ("eq", "in"):
         return False
     constants = [isinstance(a, Literal) for a in condition.args]
@@ -122,7 +122,12 @@ def _picks(condition: Expression) -> bool:
 
 def _placed(part: Node, window: Window, columns: list[Expression], node: Node) -> Node | None:
     """The columns of a node over the wanted rows of a window."""
-    if window.partition or window.limit is not None or len(window.order) != 1 or not all(map(_runs, window.calls)):
+    if (
+        window.partition
+        or window.limit is not None
+        or len(window.order) != 1
+        or not all(map(_is_running, window.calls))
+    ):
         return None
     joined = part = merge_projections(part)
     width, place = len(part.schema), window.order[0].column
@@ -145,13 +150,13 @@ def _placed(part: Node, window: Window, columns: list[Expression], node: Node) -
         joined = Join(joined, values, (place,), (0,), (True,))
         rank = Call("add", (before, _ONE), pa.int64(), False, _ANSI)
         results |= {i: Call("cast", (rank,), c.type, False, _ANSI) for i, c in ranks.items()}
-    every = (*_refs(part), *(results[i] for i in calls))
+    every = (*columns_of(part), *(results[i] for i in calls))
     assert len(every) == width + len(calls)
     return Project(joined, tuple(substitute(e, every) for e in columns), node.schema.names)
 
 
-def _runs(call: WindowCall) -> bool:
-    """Whether a call is about all rows up to the peers of a row, or before them."""
+def _is_running(call: WindowCall) -> bool:
+    """Whether a call reads all rows up to the peers of a row, or before them."""
     if call.function == "rank":
         return True
     frame = call.frame
@@ -162,7 +167,7 @@ def _runs(call: WindowCall) -> bool:
 def _values(part: Node, window: Window, calls: list[WindowCall], strict: bool) -> Node | None:
     """What the calls give, by the ORDER BY column of the wanted rows; with ``strict`` the number of rows before them.
 
-    None where the join would have to be made.
+    None where the aggregate over the join cannot be factorised.
     """
     (key,) = window.order
     ordering = window.child.schema.fields[key.column]
@@ -172,14 +177,14 @@ def _values(part: Node, window: Window, calls: list[WindowCall], strict: bool) -
     rows = Project(window.child, (place, *arguments), _names(1 + len(arguments)))
     bound, value = (Ref(i, ordering.type, ordering.nullable) for i in (0, 1))
     function = ("gt" if key.descending else "lt") if strict else ("ge" if key.descending else "le")
-    branches = [_meeting(wanted, rows, Call(function, (value, bound), pa.bool_(), ordering.nullable))]
+    branches = [_joined(wanted, rows, Call(function, (value, bound), pa.bool_(), ordering.nullable))]
     if ordering.nullable:
-        null, some = (Call(test, (bound,), pa.bool_(), False) for test in ("is_null", "is_not_null"))
+        null, some = (null_test(test, bound) for test in ("is_null", "is_not_null"))
         # NULLs are peers of each other, and come before or after all other values.
         others: list[Expression] = [some] if strict else []
         bounds, met = (others, [null]) if key.nulls_first else ([null], others)
-        branches.append(_meeting(filtered(wanted, [*bounds]), filtered(rows, [*met]), None))
-    if strict:  # a group also where no row is before
+        branches.append(_joined(filtered(wanted, [*bounds]), filtered(rows, [*met]), None))
+    if strict:  # a group also for a row with none before it
         branches.append(Project(wanted, (bound, Literal(None, pa.int64())), rows.schema.names))
     column = {a: 1 + i for i, a in enumerate(arguments)}
     made = [
@@ -194,16 +199,12 @@ def _values(part: Node, window: Window, calls: list[WindowCall], strict: bool) -
     return found if all(p.pairs is not None for p in parts[: len(parts) - strict]) else None
 
 
-def _meeting(wanted: Node, rows: Node, comparison: Expression | None) -> Node:
-    """The place of each wanted row with the arguments of the rows that it is about."""
+def _joined(wanted: Node, rows: Node, comparison: Expression | None) -> Node:
+    """The ORDER BY value of each wanted row, with the arguments of the rows in its frame."""
     joined = Join(wanted, rows, (), (), (), comparison)
-    columns = _refs(joined)
+    columns = columns_of(joined)
     kept = (columns[0], *columns[2:])
     return prune_columns(merge_projections(Project(joined, kept, _names(len(kept)))))
-
-
-def _refs(node: Node) -> tuple[Ref, ...]:
-    return tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields))
 
 
 def _names(count: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a statement ends in when nobody has thought of it."""
+"""Gives errors of statements that have no number one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tidemill.errors import TidemillError
 
 @contextmanager
 def numbered() -> Iterator[None]:
-    """Within a statement every error has a number: one that has none is a bug, and is kept as the cause.
+    """Give every error of a statement a number. An error that had none is a bug, and is kept as the cause.
 
     Raises
     ------
     TidemillError
-        TM2901 when a stack of Spark's or Python's overflows, TM2900 for anything else.
+        TM2901 when the stack of Spark or Python overflows, TM2900 for anything else.
     """
     try:
         yield

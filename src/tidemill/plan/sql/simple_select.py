@@ -1,15 +1,15 @@
-"""Statements that only read one view, understood without Spark.
+"""Statements that only read one view, answered without Spark.
 
     SELECT * | column, ... FROM view
       [WHERE column = literal [AND ...]] [ORDER BY column [ASC|DESC] [NULLS FIRST|LAST], ...] [LIMIT n]
 
-sqlglot parses them, in milliseconds where starting Spark takes seconds. Comparisons are understood where no cast is
-needed to say what Spark would answer; anything else is left to Spark.
+sqlglot parses them, in milliseconds where starting Spark takes seconds. A comparison is supported where Spark
+compares without a cast; any other statement is left to Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -22,7 +22,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 _Node = TypeVar("_Node", bound=exp.Expression)
-_COMPARE: dict[str | type[exp.Expression], Any] = {
+_TESTS: dict[str | type[exp.Expression], Callable[..., Any]] = {
+    "IS NULL": pc.is_null,
+    "IS NOT NULL": pc.is_valid,
     exp.EQ: pc.equal,
     exp.NEQ: pc.not_equal,
     exp.LT: pc.less,
@@ -106,7 +108,7 @@ def apply_select(select: SimpleSelect, parts: Iterable[pa.Table]) -> Iterator[pa
 
 def _filtered(table: pa.Table, where: Sequence[tuple[str, Comparison]]) -> pa.Table:
     for name, comparison in where:
-        table = table.filter(_mask(table.column(name), comparison))
+        table = _filtered_by(table, name, comparison)
     return table
 
 
@@ -124,20 +126,20 @@ def _chosen(table: pa.Table, columns: Sequence[str], names: Mapping[str, str]) -
 
 def _sorted(parts: Iterable[pa.Table], keys: Sequence[tuple[str, SortKey]], limit: int | None) -> pa.Table | None:
     """The rows in order, the first ones with a limit; None where Arrow places NaN elsewhere than Spark."""
-    sort_keys = [
+    sort_keys: list[Any] = [
         (n, "descending" if k.descending else "ascending", "at_start" if k.nulls_first else "at_end") for n, k in keys
     ]
-    held: list[pa.Table] = []
+    kept: list[pa.Table] = []
     for part in parts:
         for name, _ in keys:
             column = part.column(name)
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 return None
-        held.append(part)
+        kept.append(part)
         if limit is not None:
-            rows = pa.concat_tables(held)
-            held = [rows.take(pc.sort_indices(rows, sort_keys=sort_keys).slice(0, limit))]
-    rows = pa.concat_tables(held)
+            rows = pa.concat_tables(kept)
+            kept = [rows.take(pc.sort_indices(rows, sort_keys=sort_keys).slice(0, limit))]
+    rows = pa.concat_tables(kept)
     return rows.take(pc.sort_indices(rows, sort_keys=sort_keys))
 
 
@@ -153,19 +155,17 @@ def _comparable(type_: pa.DataType, comparison: Comparison) -> bool:
     return pa.types.is_float64(type_) and isinstance(literal, int | float | Decimal)
 
 
-def _mask(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray:
-    if comparison.operator == "IS NULL":
-        return pc.is_null(column)
-    if comparison.operator == "IS NOT NULL":
-        return pc.is_valid(column)
-    compare, literal = _COMPARE[comparison.operator], comparison.literal
+def _filtered_by(table: pa.Table, name: str, comparison: Comparison) -> pa.Table:
+    column, test, literal = table.column(name), _TESTS[comparison.operator], comparison.literal
+    if literal is None:
+        return table.filter(test(column))
     if pa.types.is_integer(column.type):
-        return compare(column.cast(pa.int64()), pa.scalar(literal, pa.int64()))
-    if not isinstance(literal, int | float | Decimal):
-        return compare(column, pa.scalar(literal, column.type))
-    found = compare(column, pa.scalar(float(literal), column.type))
+        return table.filter(test(column.cast(pa.int64()), pa.scalar(literal, pa.int64())))
+    if isinstance(literal, str):
+        return table.filter(test(column, pa.scalar(literal, column.type)))
+    found = test(column, pa.scalar(float(literal), column.type))
     # In Spark NaN is above all numbers.
-    return pc.or_(found, pc.is_nan(column)) if comparison.operator in (exp.GT, exp.GTE) else found
+    return table.filter(pc.or_(found, pc.is_nan(column)) if comparison.operator in (exp.GT, exp.GTE) else found)
 
 
 class _NotSimple(Exception):  # noqa: N818
@@ -194,7 +194,7 @@ def _parsed(text: str) -> SimpleSelect:
 
 
 def _only(node: object, kind: type[_Node], *parts: str) -> _Node:
-    """A node of a kind that says nothing but these parts."""
+    """The node, if it is of this kind and has no other parts."""
     if type(node) is not kind or any(value and name not in parts for name, value in node.args.items()):
         raise _NotSimple
     return node
@@ -228,7 +228,7 @@ def _comparison(node: Any) -> Comparison:
     if type(inner) is exp.Is:
         _only(inner.expression, exp.Null)
         return Comparison(_column(inner.this), "IS NOT NULL" if negated else "IS NULL")
-    if negated or type(node) not in _COMPARE:
+    if negated or type(node) not in _TESTS:
         raise _NotSimple
     return Comparison(_column(node.this), type(node), _literal(node.expression))
 

@@ -1,4 +1,4 @@
-"""What the first word of a statement tells without Spark: whether it reads, declares, or is no statement at all."""
+"""Classifies statements by their first word, without Spark: reading, declaring or unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OTHERS = (
 _KNOWN = (*READING, *_SHOWING, *_DECLARING, *_WRITING, *_OTHERS)
 _WHERE = {
     **dict.fromkeys(_DECLARING, "put it into a script for `tidemill run`, or give it to mill.sql()"),
-    **dict.fromkeys(_WRITING, "rows come from the sources of tables, and views follow them"),
+    **dict.fromkeys(_WRITING, "tables get their rows from sources, and views follow"),
 }
 
 
@@ -55,7 +55,7 @@ def parse_reading(text: str) -> Query | Show | Describe | Explain:
     found = split_script(text)
     if len(found) != 1:
         raise TidemillError(
-            "TM2024", "a query is one statement", got=f"{len(found)} statements", hint="ask for one at a time"
+            "TM2024", "a query is one statement", got=f"{len(found)} statements", hint="send one at a time"
         )
     word = head(found[0])
     if word not in (*READING, *_SHOWING):
@@ -67,7 +67,7 @@ def parse_reading(text: str) -> Query | Show | Describe | Explain:
 
 
 def no_query(text: str, hint: str = _WHERE["INSERT"]) -> TidemillError:
-    """TM2024: a statement that does more than to read."""
+    """TM2024: a statement that does more than read."""
     return TidemillError(
         "TM2024",
         "this statement is not a query",
@@ -82,8 +82,8 @@ def check_script(text: str) -> list[Source]:
     Raises
     ------
     TidemillError
-        TM2001 when it cannot be split, a statement or the query of a view begins with a word that none begins with, or
-        parentheses do not match; TM2003 for one that declares nothing.
+        TM2001 when it cannot be split, when a statement or the query of a view begins with an unknown word, or when
+        parentheses do not match; TM2003 for a statement that declares nothing.
     """
     found = split_script(text)
     for source in found:
@@ -95,7 +95,7 @@ def check_script(text: str) -> list[Source]:
 
 
 def _check_parts(source: Source) -> None:
-    """TM2001 for parentheses that do not match, and for a view whose query begins with no word of a query."""
+    """TM2001 for parentheses that do not match, and for a view whose query begins with another word than a query."""
     found = tokens(source.text)
     opened: list[int] = []
     query: int | None = None
@@ -103,13 +103,13 @@ def _check_parts(source: Source) -> None:
         if token == "(":
             opened.append(at)
         elif token == ")" and not opened:
-            raise _unparsed(source, at, "nothing is open that this closes")
+            raise _unparsed(source, at, "this parenthesis closes nothing")
         elif token == ")":
             opened.pop()
         elif token.upper() == "AS" and not opened and query is None and i > 2:
             query = i + 1
     if opened:
-        raise _unparsed(source, opened[-1], "what this opens is not closed")
+        raise _unparsed(source, opened[-1], "this parenthesis is not closed")
     if query is None or "VIEW" not in [w for w, _ in words(source.text, 5)]:
         return
     word = found[query][0].upper() if query < len(found) else ""
@@ -126,7 +126,7 @@ def _unparsed(source: Source, at: int, hint: str) -> TidemillError:
 
 
 def declares_nothing(source: Source) -> TidemillError:
-    """TM2003 for a statement that has no place in a script or pipeline."""
+    """TM2003 for a statement that is not allowed in a script or pipeline."""
     return TidemillError(
         "TM2003",
         "this statement declares nothing",

@@ -9,7 +9,7 @@ place in the script must stay as they were written.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -60,7 +60,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class AlterTable:
-    """``ALTER TABLE name SET OPTIONS (name 'value', ...)``, or ``UNSET OPTIONS (name, ...)``: None takes one back."""
+    """``ALTER TABLE name SET OPTIONS (name 'value', ...)``, or ``UNSET OPTIONS (name, ...)``: None resets an option."""
 
     name: str
     options: Mapping[str, str | None]
@@ -164,7 +164,7 @@ def split_script(script: str) -> list[Source]:
 
 
 def _shown(script: str, at: int) -> str:
-    """What stands there, as far as it is no secret."""
+    """The text at a position; ``***`` where it is part of a secret."""
     text = script[at : at + 40].splitlines()[0]
     return "***" if without_secrets(script[:at] + text) != without_secrets(script[:at]) + text else text
 
@@ -181,19 +181,20 @@ def _source(script: str, start: int, end: int) -> Source:
 
 def without_or_replace(text: str) -> tuple[str, bool]:
     """A CREATE statement with blanks in the place of OR REPLACE, and whether that was there."""
-    head = words(text, 4)
-    if [w for w, _ in head] != ["CREATE", "OR", "REPLACE", "MATERIALIZED"]:
-        return text, False
-    start, end = head[0][1], head[2][1]
-    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:], True
+    return _blanked(text, ("CREATE", "OR", "REPLACE", "MATERIALIZED"), 2)
 
 
 def without_static(text: str) -> tuple[str, bool]:
     """A CREATE TABLE statement with blanks in the place of STATIC, and whether that was there."""
-    head = words(text, 3)
-    if [w for w, _ in head] != ["CREATE", "STATIC", "TABLE"]:
+    return _blanked(text, ("CREATE", "STATIC", "TABLE"), 1)
+
+
+def _blanked(text: str, beginning: Sequence[str], count: int) -> tuple[str, bool]:
+    """A statement with blanks in the place of ``count`` words after the first one, if it begins with these words."""
+    head = words(text, len(beginning))
+    if [w for w, _ in head] != [*beginning]:
         return text, False
-    start, end = head[0][1], head[1][1]
+    start, end = head[0][1], head[count][1]
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:], True
 
 
@@ -242,7 +243,7 @@ def classify(source: Source) -> Statement | None:
         query = source.text[head[1][1] :].strip()
         if not query:
             raise TidemillError(
-                "TM2001", "the SQL cannot be parsed", got="EXPLAIN INCREMENTAL alone", hint="a SELECT goes behind it"
+                "TM2001", "the SQL cannot be parsed", got="EXPLAIN INCREMENTAL alone", hint="write a SELECT after it"
             )
         return Explain(query)
     if names[:2] in (["SHOW", "TABLES"], ["SHOW", "VIEWS"]):

@@ -1,18 +1,18 @@
-"""Assemblers of a mill's views, the newest of which are kept: a statement needs the same plan in several places."""
+"""A cache of assemblers: a statement needs the same plan in several places."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from tidemill.plan.algebra.identities import Identities
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.runtime.catalog.catalog import View
 from tidemill.runtime.tables.table import Table
 from tidemill.task.program import TableSource
 
 _MOST = 4
-"""Those of the catalog before a statement and of the one after it, with and without views that have failed."""
+"""For the catalogs before and after a statement, each with and without failed views."""
 
 
 class Assemblers:

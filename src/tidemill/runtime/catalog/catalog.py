@@ -1,8 +1,8 @@
-"""Tables and views of a mill: what the manifest remembers of them besides their rows."""
+"""Tables and views of a mill, as manifests store them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.node_memo import NodeMemo
 from tidemill.plan.algebra.nodes import Node, relations
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
@@ -26,7 +26,7 @@ NEXT = " (replacement)"
 class View:
     """A view as created; ``failure`` is set once it has failed for good, ``failing`` says whether rows fail now.
 
-    ``complete_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
+    ``complete_since`` is the epoch from which on it is complete; None while it is initialising.
     ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
@@ -55,7 +55,7 @@ class View:
 
 @dataclass(frozen=True)
 class Former:
-    """A view that another has taken the place of: what its name stands for at epochs before ``until``."""
+    """A view that was replaced: its name stands for it at epochs before ``until``."""
 
     view: View
     until: int
@@ -161,7 +161,7 @@ class Catalog:
         return replace(self, views=kept, pending=pending, former=former)
 
     def _former_without(self, name: str) -> tuple[Former, ...]:
-        """Former views that can still be read when a relation is gone: neither it, nor what read it, nor older."""
+        """Former views that can still be read without a relation: not its own, nor those that read it or are older."""
         gone: list[Former] = []
         while True:
             kept = [f for f in self.former if f not in gone]
@@ -181,15 +181,14 @@ class Catalog:
         return replace(self, views={**self.views, name: failed})
 
     def with_failing(self, found: Mapping[str, tuple[int, str]], epoch: int, horizon: int) -> Catalog:
-        """With what an epoch added to the weight of failing rows, by the (inner) names of views."""
+        """With the changes of the weight of failing rows by an epoch, by (inner) names of views."""
 
-        def noted(views: Mapping[str, View]) -> dict[str, View]:
-            return {
-                n: replace(v, failing=v.failing.after(*found[v.name], epoch, horizon)) if v.name in found else v
-                for n, v in views.items()
-            }
+        def noted(view: View) -> View:
+            if view.name not in found:
+                return view
+            return replace(view, failing=view.failing.after(*found[view.name], epoch, horizon))
 
-        return replace(self, views=noted(self.views), pending=noted(self.pending)) if found else self
+        return self.map_views(noted) if found else self
 
     def in_error(self, name: str, epoch: int | None = None) -> tuple[int, str] | None:
         """Since when rows make a view fail, or one that it reads, as of an epoch, and the error; None if none do."""
@@ -204,8 +203,8 @@ class Catalog:
     def newly_in_error(self, epoch: int) -> dict[str, str]:
         """Views that rows make fail since an epoch, with the error; or before, if they are complete since that epoch.
 
-        While a view is initialising, a deletion may come before the row that it is of, so that a sum may be beyond its
-        type that is not when all rows are in.
+        While a view is initialising, a deletion may come before its row, so that a sum may exceed its type although
+        that of all rows does not.
         """
         if all(epoch not in (v.failing.since, v.complete_since) for v in self.views.values()):
             return {}
@@ -217,9 +216,12 @@ class Catalog:
         }
 
     def with_complete(self, names: Collection[str], epoch: int) -> Catalog:
-        """With some views, or replacements, marked as standing for all rows from an epoch on."""
-        views = {n: replace(v, complete_since=epoch) if v.name in names else v for n, v in self.views.items()}
-        pending = {n: replace(v, complete_since=epoch) if v.name in names else v for n, v in self.pending.items()}
+        """With some views, or replacements, marked as complete from an epoch on."""
+        return self.map_views(lambda v: replace(v, complete_since=epoch) if v.name in names else v)
+
+    def map_views(self, change: Callable[[View], View]) -> Catalog:
+        """With each view and replacement changed by a function."""
+        views, pending = ({n: change(v) for n, v in found.items()} for found in (self.views, self.pending))
         return replace(self, views=views, pending=pending)
 
     @property
@@ -379,7 +381,7 @@ def _view_to_json(view: View) -> dict[str, Any]:
 
 
 _ENCODED: NodeMemo[tuple[ReadPlan | None, dict[str, Any]]] = NodeMemo()
-"""Views as they are written into every checkpoint."""
+"""A cache of encoded views: every checkpoint writes them."""
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:

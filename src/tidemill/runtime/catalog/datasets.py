@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.errors import TidemillError, nearest
+from tidemill.errors import TidemillError, nearest, placed
 from tidemill.plan.catalyst.analyser import Catalyst, analysis_error
 from tidemill.plan.catalyst.frames import active_session, unreadable_frame
 from tidemill.plan.sql.statements import unquoted_name
@@ -59,7 +59,7 @@ class Resolved:
 
 
 class Relations(Protocol):
-    """The tables and views that there are, to build queries of."""
+    """The existing tables and views, to build queries of."""
 
     spark: SparkSession
     catalog: Catalog
@@ -70,7 +70,7 @@ class Relations(Protocol):
 
 
 class Resolver:
-    """Calls the functions of a set of datasets, and answers what they read meanwhile."""
+    """Calls the functions of a set of datasets, and gives them the relations that they read."""
 
     def __init__(self, relations: Relations, datasets: Mapping[str, Dataset]) -> None:
         self._relations = relations
@@ -177,12 +177,11 @@ class Resolver:
                 "TM2001", "the SQL cannot be parsed", got=" ".join(message), hint=f"in {dataset.place}"
             ) from error
         except PySparkException as error:
-            found = analysis_error(error, text)
-            hint = f"{found.hint}\n        in {dataset.place}" if found.hint else f"in {dataset.place}"
-            raise TidemillError(found.number, found.what, found.got, hint) from error
+            with placed(f"in {dataset.place}"):
+                raise analysis_error(error, text) from error
 
     def _until_known(self, build: Callable[[], _T]) -> _T:
-        """Call again after each name that was not known, as long as it becomes known."""
+        """Build a query; repeat it after an unknown name, once the dataset of that name is resolved."""
         while True:
             try:
                 return build()

@@ -1,19 +1,18 @@
-"""What a script or pipeline declares, compared with a catalogue: what would be added, replaced and dropped.
+"""The declarations of a script or pipeline, compared with a catalogue: what would be added, replaced and dropped.
 
-Nothing but :attr:`Declaration.catalog` changes while it is filled, so a declaration that fails, or is only shown, has
-changed nothing. It needs no mill.
+Filling a declaration changes only :attr:`Declaration.catalog`, so one that fails, or is only shown, changes nothing in
+the mill. It needs no mill.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, placed
 from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.catalyst.frames import description, struct, unreadable_frame
@@ -21,10 +20,9 @@ from tidemill.plan.rules import rewrite
 from tidemill.plan.sql.statement_words import declares_nothing
 from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Drop, Source
 from tidemill.runtime.catalog import replacements
-from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
+from tidemill.runtime.catalog.catalog import Catalog, View
+from tidemill.runtime.catalog.changes import altered, changed_limits, checked_root, with_table, with_view
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
-from tidemill.runtime.catalog.view_root import view_root
-from tidemill.runtime.tables.table_options import alterable
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 
 
@@ -45,7 +43,7 @@ class Declaration:
     spark : SparkSession
         Plans the queries; nothing is run.
     catalog : Catalog
-        What is there.
+        The present one.
     created_at_epoch : int
         The newest epoch.
     allowed : AllowedPaths
@@ -56,7 +54,7 @@ class Declaration:
     Attributes
     ----------
     catalog : Catalog
-        What is to be there.
+        The declared one.
     changes : list of Change
         How they differ, in the order of the script.
     changed : list of str
@@ -105,7 +103,7 @@ class Declaration:
             What is wrong with a statement, with its line; TM2003 for one that declares nothing.
         """
         for source in sources:
-            with _placed(f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"):
+            with placed(f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"):
                 statement = self.catalyst.parse(source)
                 match statement:
                     case CreateTable():
@@ -144,7 +142,7 @@ class Declaration:
         for found in resolved:
             frame = None if isinstance(found.query, str) else found.query
             text = found.query if isinstance(found.query, str) else description(found.query)
-            with _placed(f"in {found.dataset.place}"):
+            with placed(f"in {found.dataset.place}"):
                 self._view(CreateView(found.dataset.name, text, found.dataset.properties), frame, may_replace)
         return [r.dataset.name for r in resolved]
 
@@ -169,25 +167,20 @@ class Declaration:
             )
 
     def _table(self, statement: CreateTable) -> None:
-        present = self.catalog.tables.get(statement.name)
-        options = {k.lower(): v for k, v in statement.options.items()}
-        if present is not None and present.same_but_for_limits(statement):
-            names = alterable({**options, **present.options})
-            limits = {k: options.get(k) for k in names if options.get(k) != present.options.get(k)}
+        limits = changed_limits(self.catalog, statement)
+        if limits is not None:
             if limits:
                 self._alter(AlterTable(statement.name, limits))
             return
-        if present is not None and statement.if_not_exists:
+        if statement.if_not_exists and statement.name in self.catalog.tables:
             return
-        self._allowed.check(statement.name, options, looks_into=not len(statement.schema))
-        self.catalog = self.catalog.add_table(statement, self._created_at_epoch)
+        self.catalog = with_table(self.catalog, statement, self._created_at_epoch, self._allowed)
         self.catalyst.register(statement.name, self.catalog.tables[statement.name].schema)
         self.changes.append(Change("add", "table", statement.name))
 
     def _alter(self, statement: AlterTable) -> None:
-        given = {k.lower(): v for k, v in statement.options.items() if v is not None}
-        self._allowed.check(statement.name, given)
-        before, self.catalog = self.catalog, self.catalog.with_options(statement.name, statement.options)
+        before = self.catalog
+        self.catalog = altered(before, statement.name, statement.options, self._allowed)
         if before.tables[statement.name] != self.catalog.tables[statement.name]:
             self.changes.append(Change("change", "table", statement.name))
 
@@ -205,21 +198,16 @@ class Declaration:
         present = self.catalog.views.get(name)
         if present is not None and (statement.if_not_exists or (frame is None and self._is(present, statement))):
             return
-        check_properties(statement.properties)
-        root = view_root(self.plan, statement, frame)
-        self.catalog.check_reads_no_failed(root)
-        properties = dict(statement.properties)
+        root = checked_root(self.catalog, statement, frame, self.plan)
         if present is None:
-            catalog = self.catalog.add_view(name, statement.query, root, self._created_at_epoch, properties)
-            self.catalog = replacements.follow(catalog, name, self._created_at_epoch)
+            self.catalog = with_view(self.catalog, statement, root, self._created_at_epoch, replace=False)
             self.catalyst.register(name, root.schema)
             self.changes.append(Change("add", "view", name))
             return
         steady = not statement.or_replace and name not in self.catalog.pending
-        if steady and root == present.root and properties == dict(present.properties):
+        if steady and root == present.root and dict(statement.properties) == dict(present.properties):
             return
-        new = View(name, "", statement.query, root, self._created_at_epoch, properties=properties)
-        catalog = replacements.replaced(self.catalog, new, self._created_at_epoch)
+        catalog = with_view(self.catalog, statement, root, self._created_at_epoch, replace=True)
         if catalog is self.catalog:
             return
         self.changes.append(Change("replace", "view", name))
@@ -229,7 +217,7 @@ class Declaration:
             self.changed.append(name)
 
     def _is(self, view: View, statement: CreateView) -> bool:
-        """Whether the text alone tells that a view is as it is declared, so that it need not be planned."""
+        """Whether a view is as declared by the text of its query alone, so that it need not be planned."""
         steady = not statement.or_replace and view.name not in self.catalog.pending
         alike = view.query.split() == statement.query.split() and not self.catalyst.functions
         return steady and alike and dict(view.properties) == dict(statement.properties)
@@ -237,13 +225,3 @@ class Declaration:
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
         """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
         return rewrite(self.catalyst.plan(query, at))
-
-
-@contextmanager
-def _placed(where: str) -> Iterator[None]:
-    """Errors say where in the script."""
-    try:
-        yield
-    except TidemillError as error:
-        hint = f"{error.hint}\n        {where}" if error.hint else where
-        raise type(error)(error.number, error.what, error.got, hint) from error

@@ -1,7 +1,7 @@
-"""Columns that appear in files later: what becomes of a table by them (``schemaEvolutionMode 'addNewColumns'``).
+"""New columns in files of a table (``schemaEvolutionMode 'addNewColumns'``).
 
-A task that meets them gives up with TM4074, so the epoch is not sealed. Then the table gets the columns at its end,
-that is made durable, and the epoch is run again over the same files. Views keep the columns that they have.
+A task that finds them fails with TM4074, so the epoch is not sealed. Then the table gets the columns at its end, which
+is made durable, and the epoch is run again over the same files. Views keep their columns.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from tidemill.sources.split import SplitResult
 
 
 def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog, TidemillError]:
-    """The catalog with the columns that a file has, and what is to be said of it.
+    """The catalog with the new columns of a file, and a warning (TM4075).
 
     All new columns of a sample of the file are added, so that one epoch is rarely run more than twice.
 
     Raises
     ------
     NewColumnsError
-        The same, when the table takes none.
+        The given one, when the table takes no new columns.
     """
     table = catalog.tables[error.table]
     if EVOLUTION.of(table.options) is not Evolution.ADD:
         raise error
     fields = _new_fields(table, error)
-    if not fields:  # the name is that of a column which files do not have
+    if not fields:  # the name of a column that is not read from files
         raise error
     grown = replace(table, declared=Schema((*table.declared, *fields)), added=(*table.added, *(f.name for f in fields)))
-    said = TidemillError(
+    warning = TidemillError(
         "TM4075",
         "a table has new columns",
         got=f"{table.name}: {', '.join(f'{f.name} {type_to_ddl(f.type)}' for f in fields)}, from {error.path}",
         hint="views that exist keep their columns, a view that is created now can have these; structs do not grow",
     )
-    return replace(catalog, tables={**catalog.tables, table.name: grown}), said
+    return replace(catalog, tables={**catalog.tables, table.name: grown}), warning
 
 
-def what_was_read(results: Sequence[SplitResult]) -> tuple[str, ...]:
-    """What is to be said of the rows of an epoch: malformed ones, and fields that are not added."""
+def row_warnings(results: Sequence[SplitResult]) -> tuple[str, ...]:
+    """Warnings about the rows of an epoch: malformed ones, and fields that are not added."""
     return (*malformed_rows(results), *fields_not_added(results))
 
 
 def fields_not_added(results: Iterable[SplitResult]) -> tuple[str, ...]:
     """TM4076 as text, once for each table of which an epoch had rows with new fields within its structs.
 
-    A table's struct never grows: views have its type in their state, in keys of groups and joins among others, so that
-    rows of before and after would be told apart there though they are equal.
+    Structs of a table never grow: their type is part of keys in the state of views, where equal rows of the old and the
+    new type would differ.
     """
     found = Counter[str]()
     for result in results:

@@ -1,4 +1,4 @@
-"""``EXPLAIN INCREMENTAL``: the plan of a query as it would be maintained beside the views that there are."""
+"""``EXPLAIN INCREMENTAL``: the plan of a query as it would be maintained beside the existing views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.explain.texts import QUERY, explain
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.declaration import Declaration

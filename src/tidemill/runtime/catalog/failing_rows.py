@@ -1,8 +1,8 @@
 """Views that are in error for as long as a row makes an expression of theirs fail.
 
-Such a row is left out where it fails, and counted by its weight (``task/dataflow/failing_row.py``). What lies behind
-is kept up to date without it, so that the view is right again as soon as the count is back at 0. A view that reads one
-that is in error is so too.
+Such a row is left out where it fails, and counted by its weight (``task/dataflow/failing_row.py``). Later steps go on
+without it, so that the view is right again as soon as the count is back at 0. Views over a view in error are in error,
+too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Which views do not stand for all rows yet."""
+"""Which views are initialising: not complete yet."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
 from tidemill.errors import TidemillError
+from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.small_sides import base_tables
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog
 

@@ -1,8 +1,8 @@
 """``CREATE OR REPLACE``: new views are built beside the old ones, and take their places at one epoch.
 
 A replacement is a view of its own under an inner name, ``v`` + :data:`NEXT`, filled like any new view. Views
-that read ``v`` are built again over it. When every replacement stands for all rows, an epoch is sealed that
-ends with all of them in place; the old views go on being read at the epochs before for as long as these are
+that read ``v`` are built again over it. When all replacements are complete, the next epoch ends with all of
+them in place; the old views go on being read at the epochs before for as long as these are
 remembered. All functions are pure: catalog in, catalog out.
 """
 
@@ -125,12 +125,12 @@ def follow(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
 
 
 def explicit(catalog: Catalog) -> list[str]:
-    """Views that somebody replaced, without those that are only built again over them."""
+    """Views that a statement replaced, without those that are only built again over them."""
     return [n for n, p in catalog.pending.items() if public(p.root) != catalog.views[n].root]
 
 
 def give_up(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
-    """Keep a view as it is after all; what else is being replaced begins again where it hung together."""
+    """Give up the replacement of a view; connected replacements begin again without it."""
     gone = together(catalog, {name})
     others = [catalog.pending[n] for n in explicit(catalog) if n in gone and n != name]
     catalog = without(catalog, gone)
@@ -149,14 +149,14 @@ def with_failures(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Ca
 
 
 def without_failing(catalog: Catalog, epoch: int) -> Catalog:
-    """The catalog without replacements that stand for all rows of which one makes them fail."""
+    """The catalog without complete replacements that a row makes fail."""
     pending = [p for p in catalog.pending.values() if p.complete_since is not None]
     broken = {p.name: p.failing.error for p in pending if p.failing.since is not None}
     return fail(catalog, broken, epoch) if broken else catalog
 
 
 def fail(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Catalog:
-    """Without the replacements that a row made fail, and all that hang together with them.
+    """Without the replacements that a row made fail, and all connected with them.
 
     ``failed`` has inner names with errors. The views to be replaced stay, and say why.
     """
@@ -177,7 +177,7 @@ def without(catalog: Catalog, names: Collection[str]) -> Catalog:
 
 
 def together(catalog: Catalog, names: Iterable[str]) -> set[str]:
-    """Replacements that can only go in together with these: one reads the other, before or after."""
+    """All replacements connected with these, because one reads the other, now or after the swap."""
     found = set(names)
     while True:
         more = set()
@@ -193,7 +193,7 @@ def together(catalog: Catalog, names: Iterable[str]) -> set[str]:
 
 
 def ready(catalog: Catalog) -> bool:
-    """Whether there are replacements, and all of them stand for all rows."""
+    """Whether there are replacements, and all of them are complete."""
     return bool(catalog.pending) and all(p.complete_since is not None for p in catalog.pending.values())
 
 
@@ -250,7 +250,7 @@ def _check_circle(views: Mapping[str, View], name: str, root: Node) -> None:
 
 
 def _check_steady(catalog: Catalog, root: Node) -> None:
-    """A plan is only good for the columns it was made for."""
+    """TM2018 when a query reads a view whose columns its replacement changes."""
     for name in sorted(read_names(root) & catalog.pending.keys()):
         _check_columns(catalog.views[name], catalog.pending[name].root.schema, ["the new query"])
 

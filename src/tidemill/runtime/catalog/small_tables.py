@@ -1,7 +1,7 @@
 """Small tables: which ones may be looked up instead of shuffled, decided by size when a view is created.
 
 The option ``broadcast`` decides for a table whatever its size; else a table may be a small side when its files have at
-most ``broadcast_bytes`` and at least one. What was decided is kept with the view (``View.sizes``).
+most ``broadcast_bytes`` and at least one. The decision is stored with the view (``View.sizes``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tidemill.errors import TidemillError
-from tidemill.plan.lowering.small_sides import base_tables
+from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 
 
@@ -39,21 +39,20 @@ def with_sizes(catalog: Catalog, created_at_epoch: int, size_of: Callable[[str],
         return replace(view, sizes={t: known[t] for t in sorted(base_tables(view.root, definitions))})
 
     definitions = {v.name: v.definition() for v in catalog.everything.values()}
-    views = {n: noted(v) for n, v in catalog.views.items()}
-    return replace(catalog, views=views, pending={n: noted(v) for n, v in catalog.pending.items()})
+    return catalog.map_views(noted)
 
 
 class Outgrown:
-    """Says of tables that have grown beyond ``most`` bytes since they were taken as small, once of each."""
+    """Warns once of each table that has grown beyond ``most`` bytes since it was taken as small."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def newly(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
-        """TM5009 as text for each table of which it has not been said; ``sizes`` are those of today."""
-        found = {t: size for t, size in sorted(sizes.items()) if size > self._most and t not in self._told}
-        self._told |= found.keys()
+        """TM5009 as text for each such table that was not warned of yet; ``sizes`` are the present ones."""
+        found = {t: size for t, size in sorted(sizes.items()) if size > self._most and t not in self._warned}
+        self._warned |= found.keys()
         return tuple(_outgrown(table, size, self._most).message() for table, size in found.items())
 
 
@@ -62,5 +61,5 @@ def _outgrown(table: str, size: int, most: int) -> TidemillError:
         "TM5009",
         "a table that was small when a view was created has grown",
         got=f"{table}: {size} bytes, broadcast_bytes is {most}",
-        hint="results stay right; if epochs are slow, drop and create the views that join it: that decides anew",
+        hint="results stay right; if epochs are slow, drop and create the views that join it: it is measured again",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.plan.explain.table_columns import table_columns
+from tidemill.plan.explain.column_names import table_columns
 from tidemill.plan.lowering.assemble import state_tables
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.assemblers import Assemblers

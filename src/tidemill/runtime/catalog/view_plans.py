@@ -1,8 +1,7 @@
-"""What is decided once for a view, when it is created, and kept with it: names of its nodes, and how it is read."""
+"""Durable names of a view's nodes and its read plan, made when the view is created and stored with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.plan.algebra.identities import Identities
@@ -28,15 +27,10 @@ def with_names(catalog: Catalog) -> Catalog:
         for fingerprint, name in zip(prints, names, strict=True):
             known.setdefault(fingerprint, name)
         found[view.name] = view if view.node_names else replace(view, node_names=tuple(known[p] for p in prints))
-    return _with_views(catalog, found)
+    return catalog.map_views(lambda v: found[v.name])
 
 
 def with_read_plans(catalog: Catalog, assembler: Assembler) -> Catalog:
     """The catalog with a read plan for each view that is maintained and has none; the catalog itself when all have."""
     planned = {v.name: replace(v, read=assembler.read_plan(v.name)) for v in catalog.active_views() if v.read is None}
-    return _with_views(catalog, planned) if planned else catalog
-
-
-def _with_views(catalog: Catalog, changed: Mapping[str, View]) -> Catalog:
-    views = {n: changed.get(v.name, v) for n, v in catalog.views.items()}
-    return replace(catalog, views=views, pending={n: changed.get(v.name, v) for n, v in catalog.pending.items()})
+    return catalog.map_views(lambda v: planned.get(v.name, v)) if planned else catalog

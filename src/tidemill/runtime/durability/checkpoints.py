@@ -24,7 +24,7 @@ _TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
 
 @dataclass(frozen=True)
 class Sealed:
-    """A version and the catalog that goes with it, ready to be written down."""
+    """A version and its catalog, as a manifest has them."""
 
     version: Version
     catalog: dict[str, Any]
@@ -36,10 +36,9 @@ class Checkpoints:
     A newer sealed version replaces one that has not been started: epochs in between become durable with
     it. Numbers are given in the order of sealing, so manifests are always in epoch order.
 
-    What could not be written is tried again, with a newer version if there is one by then, after pauses that grow. The
-    first failures in a row are warnings; from the fifth on epochs stop with the error.
-    After any other failure (another writer, a file that is gone, a file that the disk may not hold)
-    nothing is written any more: the mill has to be opened again and continues from the last manifest.
+    Failures of storage are retried after growing pauses, with a newer version if there is one by then. The first
+    failures in a row are warnings; from the fifth on epochs stop with the error. After any other failure (another
+    writer, a missing file) nothing is written any more: the mill goes back to the last manifest or is opened again.
 
     Parameters
     ----------
@@ -47,9 +46,9 @@ class Checkpoints:
         A checkpoint begins when so much time, or so many epochs, have passed since the last one began; 0 epochs for
         time alone.
     upload : callable
-        Makes durable objects of what a version has in buffers only, for the checkpoint of a number.
+        Uploads the runs that a version has only in buffers, for the checkpoint of a number.
     in_use : callable
-        What is read or written beside checkpoints.
+        Gives the files that are being read or written.
     """
 
     def __init__(
@@ -79,9 +78,9 @@ class Checkpoints:
         self._last_epoch = last.version.epoch if last else 0
         self._error: TidemillError | None = None
         self._failures = 0
-        self._once = False
-        """Whether someone waits for the checkpoint that is due, and wants to be told instead of a new attempt."""
-        self._told: list[str] = []
+        self._awaited = False
+        """Whether :meth:`flush` waits for the next checkpoint, which then is not retried."""
+        self._warnings: list[str] = []
         self._stopped = False
         self._condition = threading.Condition()
         self.durable = Sealed(last.version, last.catalog) if last else Sealed(Version.empty(), {})
@@ -89,9 +88,9 @@ class Checkpoints:
         self._thread.start()
 
     def submit(self, sealed: Sealed) -> None:
-        """Ask for a version to be made durable soon; what goes wrong is told by :meth:`check`.
+        """Ask for a version to be made durable soon; :meth:`check` raises its errors.
 
-        What waits is noted in the buffer, for people who look.
+        The version is noted in the buffer, for ``tidemill state``.
         """
         self._store.note_sealed(self._log.writer, sealed.version, self.durable_epoch)
         with self._condition:
@@ -99,7 +98,7 @@ class Checkpoints:
             self._condition.notify_all()
 
     def check(self) -> None:
-        """Raise what went wrong in the background, if trying again has not helped, each failure once.
+        """Raise an error of the background thread that retries have not resolved, each once.
 
         Raises
         ------
@@ -111,13 +110,13 @@ class Checkpoints:
                 self._raise()
 
     def warnings(self) -> tuple[str, ...]:
-        """Failures since the last call that are tried again."""
+        """New failures since the last call that are retried."""
         with self._condition:
-            told, self._told = self._told, []
-        return tuple(told)
+            warnings, self._warnings = self._warnings, []
+        return tuple(warnings)
 
     def flush(self, sealed: Sealed) -> None:
-        """Make a version durable now, and wait for it. When it fails it is not tried again by itself.
+        """Make a version durable now, and wait for it. It is not retried when it fails.
 
         Raises
         ------
@@ -127,15 +126,15 @@ class Checkpoints:
         with self._condition:
             if self._stopped:
                 self._raise()
-            self._error, self._once = None, True
+            self._error, self._awaited = None, True
             self._pending = sealed
             self._last_start = -math.inf
             self._condition.notify_all()
             failed = self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
-            self._once = False
+            self._awaited = False
             if isinstance(failed, TidemillError):
                 self._pending = None
-                self._told.clear()
+                self._warnings.clear()
             self._raise()
 
     def hurry(self) -> None:
@@ -151,7 +150,7 @@ class Checkpoints:
         return self.durable.version.epoch
 
     def take_swaps(self, until: int | None = None) -> list[Swap]:
-        """What has become durable since the last call: durable runs for those of buffers; up to an epoch, if given."""
+        """Runs uploaded since the last call, with the runs of buffers that they replace; up to an epoch, if given."""
         with self._condition:
             taken = [s for s in self._swaps if until is None or s.old[0].epoch_high <= until]
             self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
@@ -160,7 +159,7 @@ class Checkpoints:
     def close(self, error: TidemillError | None = None, collect: bool = False) -> None:
         """Stop the thread; checkpoints that have not begun are not written. Later calls raise the error.
 
-        With ``collect`` all that is durable has been sealed as such: files that nothing needs go now.
+        With ``collect`` no swaps are pending, and garbage is collected.
         """
         with self._condition:
             self._closing = True
@@ -169,7 +168,7 @@ class Checkpoints:
             self._condition.notify_all()
         self._thread.join()
         if collect and not self._stopped:
-            with contextlib.suppress(OSError, TidemillError):  # who opens the root next finds them
+            with contextlib.suppress(OSError, TidemillError):  # they are deleted when the root is opened next
                 self.collect_garbage(closing=True)
 
     def _raise(self) -> None:
@@ -201,11 +200,11 @@ class Checkpoints:
                 self._busy = False
                 self._error = error
                 self._failures = 0 if error is None else self._failures + 1
-                if error is not None and error.message() not in self._told:
-                    self._told.append(error.message())
+                if error is not None and error.message() not in self._warnings:
+                    self._warnings.append(error.message())
                 self._stopped = error is not None and error.number not in _TRY_AGAIN
                 if error is not None:
-                    self._pending = None if self._once else (self._pending or sealed)
+                    self._pending = None if self._awaited else (self._pending or sealed)
                 self._condition.notify_all()
                 if self._stopped:
                     return
@@ -227,12 +226,12 @@ class Checkpoints:
             self._publish(sealed)
         except TidemillError as error:
             return error
-        except Exception as error:  # whoever waits for this thread must hear of it
+        except Exception as error:  # flush() and check() raise it
             return TidemillError(
                 "TM1015",
                 "a checkpoint failed",
                 got=f"{type(error).__name__}: {error}",
-                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
+                hint="repair the disk and run again: the last checkpoint is intact, and the mill continues from it",
             )
         return None
 

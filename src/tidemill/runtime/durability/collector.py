@@ -1,4 +1,4 @@
-"""When state files that nobody can need are deleted: by bytes, when nothing else is to do, and at the end."""
+"""Garbage collection of state files: when files are listed, and which are deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IDLE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class InUse:
-    """Files of the newest sealed version, of older ones that somebody reads, and parts of names being written."""
+    """Files of the newest sealed version, of older ones being read, and parts of names of files being written."""
 
     files: frozenset[str]
     pinned: tuple[frozenset[str], ...] = ()
@@ -31,7 +31,7 @@ class InUse:
 
 
 class Collector:
-    """Deletes manifests and files that nobody can need any more.
+    """Deletes manifests and files that are not needed any more.
 
     Files are listed after the first checkpoint, then when so many bytes have become durable, after so many checkpoints,
     and when no checkpoint has been written for some seconds. What was too young then is looked at again when it is old
@@ -42,9 +42,9 @@ class Collector:
     last : Manifest or None
         The newest one.
     grace : float
-        Seconds that a file stays when nothing needs it any more: whoever opened an older version finishes.
+        Seconds that a file stays when it is not needed any more, for readers of an older version.
     in_use : callable
-        What is read or written beside checkpoints.
+        Gives the files that are being read or written.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Collector:
         self._lock = threading.Lock()
 
     def published(self, number: int, version: Version) -> None:
-        """A manifest has been written."""
+        """Note that a manifest was written."""
         with self._lock:
             self._note(number, version)
 
@@ -85,11 +85,11 @@ class Collector:
         return self._due - time.monotonic()
 
     def collect(self, waiting: Iterable[frozenset[str]], durable_epoch: int, closing: bool = False) -> int:
-        """Delete what may go.
+        """Delete files and manifests that are not needed.
 
         See :func:`tidemill.state.store.garbage.garbage`; needed are the files of kept manifests, of the newest sealed
-        version and of those that somebody reads. With ``closing`` what this process has written goes at once, unless
-        another process reads the root or that cannot be told.
+        version and of those being read. With ``closing`` files that this process wrote are deleted at once, unless
+        another process may be reading the root.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Collector:
         Returns
         -------
         int
-            How many files went.
+            How many files were deleted.
         """
         with self._lock:
             return self._collect(waiting, durable_epoch, closing)
@@ -113,7 +113,7 @@ class Collector:
             for number in kept - self._kept.keys():  # of an earlier process
                 self._kept[number] = self._log.read(number).version.files()
         except TidemillError:
-            return 0  # what a damaged manifest names may be wanted to mend it
+            return 0  # files of a damaged manifest may be needed to repair it
         in_use = self._in_use()
         needed = (*waiting, in_use.files, *self._kept.values())
         useless = unneeded(listing, needed, in_use.pinned, in_use.in_flight)
@@ -130,7 +130,7 @@ class Collector:
         return len(found)
 
     def _mine_long_ago(self, listing: Listing, dated: Listing) -> Listing:
-        """The listing with what was written since this process took the root as old as can be."""
+        """The listing, with files written since this process opened the root as infinitely old."""
         mine = {name for name, at in (*listing.durable, *listing.buffered, *listing.copies) if at >= self._began}
 
         def aged(listed: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:

@@ -27,7 +27,7 @@ _Outcome = list[Run] | TidemillError
 
 @dataclass(frozen=True)
 class Merged:
-    """A finished compaction: these runs take the place of those."""
+    """Finished compactions: runs that replace others."""
 
     added: tuple[Run, ...]
     removed: tuple[Run, ...]
@@ -49,7 +49,7 @@ class _Job:
 
 @dataclass(eq=False)
 class _Bundle:
-    """Slices, of one job or several, for one task."""
+    """The slices of one task, of one job or several."""
 
     label: str = field(default_factory=lambda: f"m-{uuid.uuid4().hex[:12]}")
     slices: list[tuple[_Job, Rewrite]] = field(default_factory=list)
@@ -59,9 +59,8 @@ class _Bundle:
 class Compactor:
     """Merges what a policy chooses, a wave of small tasks at a time; an epoch never waits for it.
 
-    The slices of all compactions are handed to Spark in waves of at most ``tasks`` tasks, each of about as many bytes
-    as the policy has in a slice: young runs first, since a reader meets all of those. So a slot of Spark is always
-    free, or soon.
+    The slices of all compactions are given to Spark in waves of at most ``tasks`` tasks, each of about the bytes of one
+    slice: young runs first, since every reader opens all of those. So a slot of Spark is free soon at any time.
 
     Parameters
     ----------
@@ -88,9 +87,9 @@ class Compactor:
         tables: Mapping[str, StateTable],
         expired: Mapping[str, tuple[Expiry, ...]],
     ) -> None:
-        """Begin to merge what a version has too many of and is not being merged yet.
+        """Begin to merge tables with too many runs that are not being merged yet.
 
-        The version is the newest sealed one: it has what was taken before.
+        The version is the newest sealed one, which has what :meth:`take` gave.
 
         Parameters
         ----------
@@ -116,7 +115,7 @@ class Compactor:
                 self._thread.start()
 
     def take(self, version: Version) -> Merged:
-        """What has been merged since the last call and still fits the version. The next :meth:`start` ends it."""
+        """Compactions that finished since the last call and fit the version, to be sealed before :meth:`start`."""
         with self._lock:
             finished, self._finished = self._finished, []
             self._taken += finished
@@ -131,7 +130,7 @@ class Compactor:
             after = [*(r for r in runs if _name(r) not in names), *job.outputs]
             if not names.keys() <= set(map(_name, runs)):
                 continue
-            if (wrong := conflict(after)) is not None:  # never, but better not to seal it
+            if (wrong := conflict(after)) is not None:  # a bug: it must not be sealed
                 self._errors.append(_failure(AssertionError(f"{table}: {wrong}")))
                 continue
             tables[table] = after
@@ -140,7 +139,7 @@ class Compactor:
         return Merged(tuple(added), tuple(removed))
 
     def swapped(self, swaps: Iterable[Swap]) -> None:
-        """Note that other runs hold the same rows now; what is being merged goes on with the old ones."""
+        """Note that other runs have replaced some; running merges go on with the old ones."""
         with self._lock:
             jobs = (*self._jobs, *self._finished)
             for swap in swaps:
@@ -151,7 +150,7 @@ class Compactor:
                         job.replaced.update(dict.fromkeys(old, tuple(r for r in swap.new if r.rows)))
 
     def in_flight(self) -> frozenset[str]:
-        """Parts of the names of files that no version names yet."""
+        """Parts of the names of files that are written and not sealed yet."""
         with self._lock:
             return frozenset().union(*(job.labels for job in (*self._jobs, *self._finished, *self._taken)))
 
@@ -161,7 +160,7 @@ class Compactor:
             return frozenset(run.file for job in self._jobs for run in job.compaction.runs)
 
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong since the last call, in words."""
+        """New errors since the last call, as text."""
         with self._lock:
             errors, self._errors = self._errors, []
         return tuple(dict.fromkeys(error.message() for error in errors))
@@ -184,13 +183,13 @@ class Compactor:
         self.wait()
 
     def end(self) -> None:
-        """Stop for good after the tasks that have begun; nobody will use what was merged and not taken."""
+        """Stop for good after the tasks that have begun; results that were not taken are dropped."""
         self.close()
         with self._lock:
             self._jobs, self._finished, self._taken = [], [], []
 
     def forget(self) -> None:
-        """Stop after the tasks that have begun, and do not use what was merged."""
+        """Stop after the tasks that have begun, and drop their results; merges may be started again."""
         self.close()
         with self._lock:
             self._taken += (*self._jobs, *self._finished)
@@ -232,7 +231,7 @@ class Compactor:
             found = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitionsWithIndex(work).collect()
             if len(found) < len(tasks):  # Java has ended while it handed them out
                 raise EOFError(f"the results of {len(found)} tasks of {len(tasks)}")
-        except Exception as error:  # told in the report of the next epoch; epochs go on with more runs
+        except Exception as error:  # a warning of the next epoch
             return [[_failure(error)] * len(b.slices) for b in wave]
         return [outcomes for _, outcomes in sorted(found, key=lambda pair: pair[0])]
 
@@ -267,7 +266,7 @@ def _failure(error: Exception) -> TidemillError:
 def _rewrite(
     store: RunStore, tasks: Sequence[tuple[str, list[Rewrite]]], run_bytes: int, index: int, numbers: Iterable[int]
 ) -> Iterator[tuple[int, list[_Outcome]]]:
-    """What becomes of the slices of one task."""
+    """Merge the slices of one task; gives the outcome of each."""
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
     label, slices = tasks[index]
     outcomes: list[_Outcome]
@@ -275,7 +274,7 @@ def _rewrite(
         outcomes = list(rewrite(store, slices, label, run_bytes))
     except TidemillError as error:
         outcomes = [error]
-        if len(slices) > 1:  # what can be done is done
+        if len(slices) > 1:  # one by one: others may succeed
             outcomes = [outcome for part in slices for outcome in _alone(store, part, label, run_bytes)]
     finally:
         store.let_go()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidemill.plan.lowering.event_time import Lag
+from tidemill.plan.lowering.analysis.event_time import Lag
 from tidemill.state.versions.expiry import Expiry
 
 

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def migrated(manifest: Manifest) -> Manifest:
-    """A manifest as if the present version had written it. TM1002 when what it says of views is not understood."""
+    """A manifest as the present version would have written it. TM1002 when its views are not understood."""
     catalog = manifest.catalog
     try:
         for version in range(manifest.format, FORMAT_VERSION):
@@ -35,9 +35,9 @@ def migrated(manifest: Manifest) -> Manifest:
 
 
 def _named_nodes(data: Json) -> Json:
-    """6 to 7: views have the names of their nodes, which until then were hashes of what the nodes say, and read plans.
+    """6 to 7: views store the names of their nodes, which were hashes of the nodes before, and read plans.
 
-    The latter are missing still: whoever writes the root next makes them.
+    Read plans stay empty here: they are made when the root is opened for writing.
     """
     catalog = data["catalog"]
     tables = {t["name"]: t["uid"] for t in catalog["tables"]}

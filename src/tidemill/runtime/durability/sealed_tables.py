@@ -1,4 +1,4 @@
-"""State tables as they were sealed last."""
+"""Readers of state tables as of the newest sealed version."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class SealedTables:
         self.version = version
 
     def reader(self, table: StateTable) -> TableReader:
-        """The rows of a table as they are now."""
+        """A reader of a table."""
         runs = self.version.runs(table.id)
         return TableReader(lambda: [self._store.open(r) for r in runs], table.ops, table.value_types)

@@ -1,4 +1,4 @@
-"""Makes durable objects of what the buffers hold: each host one, of all that was sealed there since the last time."""
+"""Uploads sealed runs from the buffers of hosts: one object per host and checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ATTEMPTS = 4
 
 
 def buffered(version: Version) -> dict[str, list[Group]]:
-    """By host the runs of a version that only its buffer has, those together that become one."""
+    """By host the runs of a version that only its buffer has, grouped by the run that they become."""
     found: dict[str, dict[tuple[str, int, int, int, int | None], list[Run]]] = {}
     for run in version.every():
         if not run.file.endswith(SST):
@@ -30,12 +30,12 @@ def buffered(version: Version) -> dict[str, list[Group]]:
 
 
 def buffered_bytes(version: Version, durable_epoch: int) -> int:
-    """How much of a version no checkpoint has, given the epoch of the last one."""
+    """The bytes of a version that are not durable, given the durable epoch."""
     return sum(run.bytes for run in version.every() if run.added > durable_epoch and not run.file.endswith(SST))
 
 
 class Uploads:
-    """Runs the job of a checkpoint, beside epochs: each host uploads what lies in its buffer, in one task.
+    """Runs the job of a checkpoint, beside epochs: one task per host uploads the runs of its buffer.
 
     Parameters
     ----------
@@ -49,11 +49,10 @@ class Uploads:
         self._target = target_bytes
 
     def run(self, version: Version, number: int) -> list[Swap]:
-        """Upload what a version has in buffers; for checkpoint ``number``.
+        """Upload the runs of a version that are in buffers; for checkpoint ``number``.
 
-        Nobody can send a Spark task to a host. So a task does what its host has to do, if no other task did, and
-        when hosts are left, more tasks are sent. What the driver wrote is uploaded by the driver, if it is alone on its
-        host.
+        Spark does not send tasks to a given host. So a task uploads for its own host, unless another task did, and more
+        tasks are sent while hosts remain. The driver uploads for its host if no task ran there.
 
         Raises
         ------
@@ -67,7 +66,7 @@ class Uploads:
                 return swaps
             tasks = max(len(waiting), attempt * 2 * self._context.defaultParallelism)
             for host, done in self._job(waiting, number, tasks):
-                if waiting.pop(host, None):  # twice, if another process's job forgot the claim
+                if waiting.pop(host, None):  # a host may answer twice
                     swaps += done
         for host in [h for h in waiting if h == this_host()]:
             swaps += self._store.combine(waiting.pop(host), number, self._target)
@@ -86,7 +85,7 @@ class Uploads:
         try:
             self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
             found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
-        except Exception as error:  # whatever Spark says
+        except Exception as error:  # of any class of Spark
             raise TidemillError(
                 "TM1017",
                 "the Spark job of a checkpoint failed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Admission:
-    """Back-pressure on admission: half as much after an epoch that had to spill, a quarter more after one that had not.
+    """Back-pressure on admission: half as many bytes after an epoch that spilled, a quarter more after any other.
 
     Parameters
     ----------

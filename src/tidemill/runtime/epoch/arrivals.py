@@ -1,4 +1,4 @@
-"""How rows arrive that nobody lists files for: over connections, and in batches of Spark streams."""
+"""Rows that do not come from listed files: over sockets, and in batches of Spark streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.state.versions.objects import Objects
 
 
 class Arrivals(Sockets):
-    """The sockets of a mill, and with them what Spark streams write into its tables.
+    """The sockets of a mill, and the batches that Spark streams write into its tables.
 
     Parameters
     ----------
@@ -24,20 +24,20 @@ class Arrivals(Sockets):
         super().__init__(objects.directory)
         self.ingestion = Ingestion(objects)
 
-    def hold(self, catalog: Catalog, created: str = "") -> None:
-        """As :meth:`Sockets.hold` and :meth:`Ingestion.hold`, with their errors."""
-        super().hold(catalog, created)
-        self.ingestion.hold(catalog, created)
+    def use(self, catalog: Catalog, created: str = "") -> None:
+        """As :meth:`Sockets.use` and :meth:`Ingestion.use`, with their errors."""
+        super().use(catalog, created)
+        self.ingestion.use(catalog, created)
 
     def begin(self, catalog: Catalog, intake: Intake) -> None:
-        """:meth:`hold`, and the intake is told of batches that are there already, so that their history is known."""
-        self.hold(catalog)
-        self.ingestion.tell(intake)
+        """:meth:`use`, and the intake gets the batches that are there already, so that their history is known."""
+        self.use(catalog)
+        self.ingestion.inform(intake)
 
     def follow(self, intake: Intake, flush: bool = False) -> None:
         """As :meth:`Sockets.follow`; also for batches that have been committed."""
         super().follow(intake, flush)
-        self.ingestion.tell(intake)
+        self.ingestion.inform(intake)
 
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
         """As :meth:`Sockets.sealed` and :meth:`Ingestion.sealed`."""

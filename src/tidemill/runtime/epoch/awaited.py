@@ -1,4 +1,4 @@
-"""Input that has an end, and has not come to it."""
+"""Whether finite input has not come to its end: standard input, or generated rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epochs on a thread of their own, and what is said when an error ends them."""
+"""Epochs on a thread of their own, and the error that ends them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Background:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self.failure: BaseException | None = None
-        self._told = False
+        self._warned = False
 
     def start(self, interval: float) -> None:
-        """Begin, unless it runs; when idle look for input every ``interval`` seconds. Errors as :meth:`stop`."""
+        """Begin, unless it runs; when idle, look for input every ``interval`` seconds. Errors as :meth:`stop`."""
         with self._lock:
             if self._thread is not None and self.failure is None:
                 return
@@ -56,7 +56,7 @@ class Background:
             self._stopping.set()
             self._thread.join()
             self._thread = None
-        failure, self.failure, self._told = self.failure, None, False
+        failure, self.failure, self._warned = self.failure, None, False
         if failure is not None:
             raise failure
 
@@ -65,7 +65,7 @@ class Background:
             try:
                 if self._advance() is None:
                     self._stopping.wait(interval)
-            except BaseException as error:  # told to whoever asks, stops the mill or waits for an epoch
+            except BaseException as error:  # given by warnings(), stop() and subscriptions
                 self.failure = error
                 self._ended()
                 return
@@ -73,13 +73,13 @@ class Background:
     def warnings(self) -> tuple[str, ...]:
         """TM7008 when an error has ended it, once."""
         failure = self.failure
-        if failure is None or self._told:
+        if failure is None or self._warned:
             return ()
-        self._told = True
+        self._warned = True
         return (_ended_by(failure).message(),)
 
     def statuses(self, sealed: Iterable[ViewStatus]) -> list[ViewStatus]:
-        """What is sealed of views; none is ``fresh``, nor becomes so, once an error has ended it: ``stopped``."""
+        """The statuses of views; once an error has ended the epochs, ``stopped`` for all that have not failed."""
         failure = self.failure
         if failure is None:
             return list(sealed)
@@ -96,5 +96,5 @@ def _ended_by(failure: BaseException) -> TidemillError:
         "TM7008",
         "an error has stopped the background epochs: views are as of the last sealed one",
         got=got,
-        hint=f"stop() raises it; then mend its cause and start() again, nothing is lost: {hint}",
+        hint=f"stop() raises it; then fix its cause and start() again, nothing is lost: {hint}",
     )

@@ -1,4 +1,4 @@
-"""What failing rows and errors of an epoch mean for its views, read off the reports of its tasks."""
+"""Which views failing rows and errors of an epoch concern, by the reports of its tasks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.runtime.catalog.catalog import View
-from tidemill.runtime.job.epoch_work import failed_views
 from tidemill.runtime.job.superstep import TaskReport
 from tidemill.task.program import Program
 
 
 @dataclass(frozen=True)
 class Failures:
-    """What rows did to the views in an epoch.
+    """Views that rows made fail in an epoch.
 
-    ``ended`` are views that stop for good, with the error; ``failing`` has for others what was added to the weight of
-    their failing rows, with the error of a new one.
+    ``ended`` has views that failed for good, with the error; ``failing`` has for other views the change of the weight
+    of their failing rows, and the error of a new one.
     """
 
     ended: dict[str, str]
@@ -24,17 +23,21 @@ class Failures:
 
     @staticmethod
     def of(program: Program, reports: Sequence[TaskReport], views: Mapping[str, View]) -> Failures:
-        """Read off the reports of an epoch.
+        """Collect them from the reports of an epoch.
 
-        A step belongs to the views that began with it. One that reads an older view began with the rows of that,
-        whose failing rows are not its own.
+        A step counts for the views that were created with it. A view over an older view begins with the rows of that
+        one, whose failing rows are not its own.
         """
+        ended: dict[str, str] = {}
         failing: dict[str, tuple[int, str]] = {}
         for report in reports:
+            for number, failure in report.failures.items():
+                for name in program.steps[number].views:
+                    ended.setdefault(name, failure.message())
             for number, (weight, error) in report.failing.items():
                 step = program.steps[number]
                 for name in step.views:
                     if name in views and views[name].created_at_epoch == step.created_at_epoch:
                         before, first = failing.get(name, (0, ""))
                         failing[name] = (before + weight, first or (error.message() if error is not None else ""))
-        return Failures(failed_views(program, reports), failing)
+        return Failures(ended, failing)

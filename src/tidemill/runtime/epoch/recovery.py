@@ -1,7 +1,7 @@
-"""What is done about the errors of an epoch before it is run again.
+"""Remedies for errors of an epoch, applied before it is run again.
 
 The policy is a list of remedies, in one place (:meth:`Coordinator._remedies`); this is the loop that applies them.
-Results that do not count, though nothing failed, are about one job: see :mod:`~tidemill.runtime.job.epoch_run`.
+A job whose results are wrong although nothing failed is run again by :mod:`~tidemill.runtime.job.epoch_run`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Remedy:
-    """What helps against some errors.
+    """What to do about some errors.
 
     Parameters
     ----------
     errors : type or collection of str
         A class of errors, or their numbers.
     apply : callable
-        Changes what the error came from. What it raises takes the place of the error.
+        Removes the cause of the error. An error that it raises replaces the first one.
     most : int, optional
-        How often in a row; as often as it helps unless given.
+        How often it may be applied in one attempt; any number of times by default.
     """
 
     errors: type[TidemillError] | Collection[str]
@@ -35,14 +35,14 @@ class Remedy:
     most: int | None = None
 
     def helps(self, error: TidemillError) -> bool:
-        """Whether this is about an error."""
+        """Whether this is the remedy for an error."""
         if isinstance(self.errors, type):
             return isinstance(error, self.errors)
         return error.number in self.errors
 
 
 def recovering(attempt: Callable[[], _T], remedies: Sequence[Remedy]) -> _T:
-    """What an attempt gives, made again after each error that there is a remedy for.
+    """The result of an attempt, which is repeated after each error that has a remedy.
 
     Raises
     ------

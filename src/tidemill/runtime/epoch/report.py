@@ -1,4 +1,4 @@
-"""What an epoch did, in numbers."""
+"""The report of an epoch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.runtime.job.superstep import TaskReport
-from tidemill.sources.split import SplitResult
+from tidemill.runtime.job.epoch_run import EpochRun
 from tidemill.state.versions.version import Run
-from tidemill.task.program import Program
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class EpochReport:
     bytes_in, bytes_out : int
         Input read; state written.
     splits, malformed, dropped : int
-        Splits read; what was malformed in them, each field of a row by itself; how much of that had its row left out.
+        Splits read; malformed fields and rows in them; how many of these had their row left out.
     late : int
         Rows left out because they came after the watermark of their table had passed them.
     rows_malformed : int
@@ -59,13 +57,13 @@ class EpochReport:
         (table, path, start, end) of the splits admitted: which rows the views stand for. Of a compressed file these
         are decoded bytes, and the file may end before them.
     redone : int
-        How often the job was run again because a guess, about quotes or about what stands still, was wrong.
+        How often the job was run again because a guess about quotes or about unchanged small tables was wrong.
     spilled_bytes, peak_memory_bytes : int
-        Written to files because memory was short; most that the memtables of one task held at any time.
+        Bytes written to files because memory was short; the largest size of the memtables of one task.
     waiting : dict
-        Per table the files, and bytes, that are listed and not read yet: how far Fetch is behind List.
+        Per table the number and bytes of files that are listed and not read yet.
     warnings : tuple of str
-        What went wrong beside the epoch and will be tried again, such as a merge of state files.
+        Errors that did not stop the epoch and are tried again, such as a failed merge of state files.
     """
 
     epoch: int
@@ -102,39 +100,28 @@ class EpochReport:
         return json.dumps(self.shown(), separators=(",", ":"))
 
     def shown(self) -> dict[str, Any]:
-        """What :meth:`line` has."""
+        """The fields of :meth:`line`."""
         shown: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("operators", "read")}
         return {**shown, "milliseconds": {k: round(v, 1) for k, v in self.milliseconds.items()}}
 
 
 def epoch_report(
-    epoch: int,
-    program: Program,
-    reports: Sequence[TaskReport],
-    results: Sequence[SplitResult],
-    written: Sequence[Run],
-    milliseconds: dict[str, float],
-    failed: dict[str, str],
-    redone: int,
+    epoch: int, run: EpochRun, written: Sequence[Run], milliseconds: dict[str, float], failed: dict[str, str]
 ) -> EpochReport:
-    """The report of a sealed epoch.
+    """The report of a sealed epoch; splits of history (with a backfill target) count as backfilled only.
 
     Parameters
     ----------
-    reports : sequence of TaskReport
-        Of the attempts that counted, all supersteps.
-    results : sequence of SplitResult
-        Splits read; those of history have a backfill target.
     written : sequence of Run
         Runs sealed for views and their state.
     """
-    live = [r for r in results if r.split.backfill_target is None]
+    live = [r for r in run.results if r.split.backfill_target is None]
     per_table: dict[str, int] = {}
     for result in live:
         per_table[result.split.table] = per_table.get(result.split.table, 0) + result.rows
     operators = []
-    for number, step in enumerate(program.steps):
-        stats = [r.stats[number] for r in reports if number in r.stats]
+    for number, step in enumerate(run.prepared.program.steps):
+        stats = [r.stats[number] for r in run.reports if number in r.stats]
         operators.append(
             OperatorReport(
                 number,
@@ -155,15 +142,15 @@ def epoch_report(
         splits=len(live),
         malformed=sum(r.malformed for r in live),
         dropped=sum(r.dropped for r in live),
-        backfilled=sum(r.rows for r in results) - sum(r.rows for r in live),
+        backfilled=sum(r.rows for r in run.results) - sum(r.rows for r in live),
         milliseconds=milliseconds,
         operators=tuple(operators),
         failed=failed,
         tables=per_table,
         read=tuple((r.split.table, r.split.path, r.split.start, r.split.end) for r in live),
-        redone=redone,
+        redone=run.redone,
         late=sum(r.late for r in live),
-        spilled_bytes=sum(r.spilled_bytes for r in reports),
+        spilled_bytes=sum(r.spilled_bytes for r in run.reports),
         rows_malformed=sum(r.rows_malformed for r in live),
-        peak_memory_bytes=max((r.peak_memory_bytes for r in reports), default=0),
+        peak_memory_bytes=max((r.peak_memory_bytes for r in run.reports), default=0),
     )

@@ -1,4 +1,4 @@
-"""Statements whose senders do not wait: executed one after the other, each when its turn comes."""
+"""Submitted statements, executed one after the other, each when its turn comes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.runtime.epoch.turns import Ticket
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Entry:
     ticket: Ticket | None
     turn: Callable[[Ticket], AbstractContextManager[Any]]
     execute: Callable[[], Any]
@@ -34,7 +34,7 @@ class Submitted:
     def __init__(self, give_back: Callable[[Ticket], None]) -> None:
         self._give_back = give_back
         self._lock = threading.Lock()
-        self._waiting: deque[_Given] = deque()
+        self._waiting: deque[_Entry] = deque()
         self._running = False
 
     def add(
@@ -43,22 +43,22 @@ class Submitted:
         turn: Callable[[Ticket], AbstractContextManager[Any]],
         execute: Callable[[], Any],
     ) -> Future[Any]:
-        """Have something executed in the turn of a ticket, or without a turn.
+        """Queue a function to be executed in the turn of a ticket, or without a turn.
 
         Returns
         -------
         concurrent.futures.Future
             Of its result. When it is cancelled before its turn comes the ticket is given back.
         """
-        given = _Given(ticket, turn, execute, Future())
+        entry = _Entry(ticket, turn, execute, Future())
         if ticket is not None:
-            given.future.add_done_callback(lambda done: self._give_back(ticket) if done.cancelled() else None)
+            entry.future.add_done_callback(lambda done: self._give_back(ticket) if done.cancelled() else None)
         with self._lock:
-            self._waiting.append(given)
+            self._waiting.append(entry)
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._work, name="mill-statements", daemon=True).start()
-        return given.future
+        return entry.future
 
     def _work(self) -> None:
         while True:
@@ -66,29 +66,29 @@ class Submitted:
                 if not self._waiting:
                     self._running = False
                     return
-                given = self._waiting.popleft()
-            _execute(given)
+                entry = self._waiting.popleft()
+            _execute(entry)
 
     def close(self, error: TidemillError) -> None:
         """Fail all that have not begun."""
         with self._lock:
             waiting, self._waiting = list(self._waiting), deque()
-        for given in waiting:
-            if given.future.set_running_or_notify_cancel():
-                given.future.set_exception(error)
+        for entry in waiting:
+            if entry.future.set_running_or_notify_cancel():
+                entry.future.set_exception(error)
 
 
-def _execute(given: _Given) -> None:
-    future = given.future
+def _execute(entry: _Entry) -> None:
+    future = entry.future
     if future.cancelled():
         future.set_running_or_notify_cancel()
         return
     begun = False
     try:
-        with nullcontext() if given.ticket is None else given.turn(given.ticket):
+        with nullcontext() if entry.ticket is None else entry.turn(entry.ticket):
             begun = future.set_running_or_notify_cancel()
-            result = given.execute() if begun else None
-    except BaseException as error:  # whoever asks for the result gets it
+            result = entry.execute() if begun else None
+    except BaseException as error:  # the future raises it
         if begun or future.set_running_or_notify_cancel():
             future.set_exception(error)
         return

@@ -15,7 +15,7 @@ from tidemill.runtime.read.snapshot import first_rows
 
 _LONGEST_WAIT = 0.5
 _LONGEST_WAIT_FOR_DURABLE = 0.05
-"""Nobody is woken by a checkpoint, so durable epochs are looked for more often."""
+"""A checkpoint does not notify subscriptions, so they look for durable epochs more often."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Subscription:
             )
 
     def _wait_beyond(self, epoch: int, losses: int) -> bool:
-        """Wait for an epoch after this one, or for a loss; tells whether to go on."""
+        """Wait for an epoch after this one, or for a loss; returns whether to go on."""
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         longest = _LONGEST_WAIT_FOR_DURABLE if self.durable else _LONGEST_WAIT
         with self.sealed:

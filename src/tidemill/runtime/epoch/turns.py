@@ -1,4 +1,4 @@
-"""Turns at what changes a mill: an epoch, a statement and a checkpoint are one at a time, in the order of asking."""
+"""Turns: epochs, statements and checkpoints change a mill one at a time, in the order in which they asked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Ticket:
 
 
 class Turns:
-    """A lock that is given in the order in which it was asked for, so that nobody is overtaken.
+    """A fair lock: it is given in the order in which it was asked for.
 
     A thread that holds the lock may take it again. Readers never take it.
 
     Parameters
     ----------
     of : str
-        What the turns are at, for errors.
+        The root, for errors.
     """
 
     def __init__(self, of: str) -> None:
@@ -35,7 +35,7 @@ class Turns:
         self._ended = False
 
     def ticket(self) -> Ticket:
-        """The last place in the queue, for a turn to take later, also by another thread.
+        """The last place in the queue, for a later turn, also of another thread.
 
         It must be used or :meth:`given back <give_back>`: those behind it wait. TM7012 after :meth:`end`.
         """
@@ -116,7 +116,7 @@ class Turns:
 
     @contextmanager
     def turn_if_free(self) -> Iterator[bool]:
-        """Hold a turn if nobody has one or waits for one; tells whether it is held."""
+        """Hold a turn if no thread has one or waits for one; yields whether it is held."""
         with self._changed:
             mine = self._holder is None and not self._waiting and not self._ended
             if mine:
@@ -133,7 +133,7 @@ class Turns:
 
     @contextmanager
     def last_turn(self) -> Iterator[bool]:
-        """Send away those who wait, with TM7012, and hold the last turn; yields False where it has been held before."""
+        """End the turns with a last one: waiting threads get TM7012. Yields False if it was held before."""
         with self._changed:
             first = not self._ended
             self._ended = True

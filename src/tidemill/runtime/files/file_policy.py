@@ -1,4 +1,4 @@
-"""What becomes of files that change, and of those that cannot be read."""
+"""How a table treats files that change, and files that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FilePolicy:
-    """What becomes of the files of one table that change, and of those that cannot be read.
+    """How one table treats files that change, and files that cannot be read.
 
     Parameters
     ----------
     overwrites : bool
-        A file that was written anew is read anew, in the place of what it was.
+        A file that was rewritten is read again, and its new rows replace the old ones.
     appends : bool
-        A file that has grown is read on from where it ended; as long as it grows, only whole lines.
+        A file that has grown is read from its previous end; only complete lines are read.
     attempts : int
         How often a file is tried before it is set aside.
     ordered : bool
-        Rows have an order, that of files included: none is set aside, those behind it wait.
+        Rows and files have an order: no file is set aside, and the files after it wait.
     must : bool
         A file that cannot be read fails the epoch.
     cleans : bool
         A file that was read to its end is to be cleaned.
     forgets : bool
-        It is, as soon as that is durable, so that no view which is created later reads it again.
+        It is cleaned as soon as its rows are durable, so that views created later do not read it.
     """
 
     overwrites: bool = False
@@ -34,7 +34,7 @@ class FilePolicy:
     ordered: bool = False
     must: bool = False
     grows: Callable[[str], bool] = lambda _: True
-    """Whether a file of this name can be read on behind its end; a compressed one cannot."""
+    """Whether a file of this name can be read beyond its previous end; a compressed one cannot."""
     cleans: bool = False
     forgets: bool = False
 

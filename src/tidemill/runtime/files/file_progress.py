@@ -1,11 +1,11 @@
-"""Files of a source, as List and Fetch remember them in state tables.
+"""The state tables of a source, in which List and Fetch remember its files.
 
 A file that is listed gets a row in the *fetch table* of its source, which says how far it has been read. When it has
-been read to its end, the row goes away and the name gets a row in the *list table*, which is the set of all names whose
-rows are in. The *cursor table* says up to where a place has been listed. Of a table whose files are cleaned, those that
-are to go stand in a *queue*, and names of those that may go at any time are in the *cleaned table*, no more in the list
-table. All of them are state like any other: what an epoch changed is written with that epoch, so that names, positions
-and rows are always of the same version.
+been read to its end, the row goes away and the name gets a row in the *list table*, which is the set of all names that
+were read to their end. The *cursor table* says how far a location has been listed. Of a table with ``cleanSource``,
+files to be cleaned are in a *queue*, and names of files that may be cleaned at any time are in the *cleaned table*
+instead of the list table. An epoch seals its changes of these tables together with its rows, so that names, positions
+and rows are always of one version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
@@ -44,11 +43,11 @@ class FileProgress:
     rows : int
         Rows admitted.
     replaces : bool
-        Whether it stands in the place of rows of an older file of this name, none of which have been withdrawn yet.
+        Whether its rows replace those of an older file of this name, which have not been withdrawn yet.
     attempts : int
         How often in a row it could not be read.
     retry_at : int or None
-        When to try again, in milliseconds since 1970; None for a file that has been given up.
+        When to try again, in milliseconds since 1970; None for a file that has been set aside.
     error : str
         Why it could not be read.
     decoded : int
@@ -85,11 +84,11 @@ class FileProgress:
 
     @property
     def failed(self) -> bool:
-        """Whether it has been given up."""
+        """Whether it has been set aside."""
         return self.retry_at is None
 
     def tried(self, error: TidemillError, most: int | None) -> FileProgress:
-        """After a failure to read it, of which there may be ``most`` in a row before it is given up."""
+        """After a failure to read it, of which there may be ``most`` in a row before it is set aside."""
         attempts = self.attempts + 1
         pause = min(FIRST_RETRY << min(attempts - 1, 16), LONGEST_RETRY)
         retry_at = time.time_ns() // 1_000_000 + pause
@@ -111,7 +110,7 @@ class FileProgress:
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file that has been read to its end: as it was listed then, when that was, and its rows."""
+    """A file that has been read to its end: as it was listed, the epoch that read it, and its rows."""
 
     path: str
     size: int
@@ -143,20 +142,21 @@ class ToClean:
 
 
 def same_file(known: ListedFile | FileProgress, info: FileInfo) -> bool:
-    """Whether a file that is listed now is the one that was listed then: by ETag where there is one, else by time."""
+    """Whether a listed file is unchanged: its size, and its ETag where there is one, else its time."""
     if known.size != info.size:
         return False
     return known.etag == info.etag if known.etag and info.etag else known.modified == info.modified
 
 
 def read_part(file: FileProgress, first: int) -> FileProgress:
-    """What has been read of a file whose first row is at ``first``, to be read again."""
+    """The part of a file from ``first`` to its position, to be read again."""
     part = replace(file, size=file.position, position=first, in_quotes=False, attempts=0, retry_at=0, error="", rows=0)
     return replace(part, decoded=0, until=file.decoded) if file.decoded else part
 
 
-_MARKS = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
-_NUMBER, _TEXT = pa.int64(), pa.string()
+_MARKS: pa.DataType = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
+_NUMBER: pa.DataType = pa.int64()
+_TEXT: pa.DataType = pa.string()
 _LISTED = {"size": _NUMBER, "modified": _NUMBER, "etag": _TEXT, "epoch": _NUMBER, "rows": _NUMBER, "marks": _MARKS}
 _FETCHED = {"size": _NUMBER, "modified": _NUMBER, "etag": _TEXT, "position": _NUMBER, "in_quotes": _NUMBER}
 _FETCHED |= {"rows": _NUMBER, "marks": _MARKS, "replaces": _NUMBER}
@@ -165,12 +165,12 @@ _CURSOR = {"tail": _TEXT, "back": _TEXT, "sweep": _TEXT, "pages": _NUMBER, "late
 
 
 def list_table(uid: str) -> StateTable:
-    """Names of a source whose rows are all in: by path, size, modification time, ETag, epoch, rows."""
+    """Files of a source that were read to their end, by path: size, modification time, ETag, epoch, rows."""
     return _table(f"list:{uid}", _LISTED)
 
 
 def fetch_table(uid: str) -> StateTable:
-    """Files of a source with something left to read, or that cannot be read: see :class:`FileProgress`."""
+    """Files of a source that are not read to their end, or cannot be read: see :class:`FileProgress`."""
     return _table(f"fetch:{uid}", _FETCHED)
 
 
@@ -180,9 +180,9 @@ def cursor_table(uid: str) -> StateTable:
 
 
 def cleaned_table(uid: str) -> StateTable:
-    """Names of a source whose rows are all in and whose files are to be cleaned, or have been: as the list table.
+    """Files of a source that were read to their end and may be cleaned, or have been: as the list table.
 
-    The epoch is the one from which on no view that is created reads them any more.
+    Views created from the row's epoch on do not read them.
     """
     return _table(f"cleaned:{uid}", _LISTED)
 
@@ -198,14 +198,14 @@ def clean_queue(uid: str) -> StateTable:
 
 
 def queue_rows(table: StateTable, files: Iterable[tuple[ToClean, int]]) -> Rows:
-    """Changes of a queue: files, each with what is added to its weight: 1 new, -1 gone."""
+    """Changes of a queue: files, each with the change of its weight: 1 new, -1 gone."""
     entries = list(files)
     keys = encode(
         [pa.array([f.epoch for f, _ in entries], pa.int64()), pa.array([f.path for f, _ in entries], pa.string())],
         table.key,
         table.distribution,
     )
-    values = [pa.array([weight for _, weight in entries], pa.int64())]
+    values: list[pa.Array[Any]] = [pa.array([weight for _, weight in entries], pa.int64())]
     values += [pa.array([getattr(f, name) for f, _ in entries], type_) for name, type_ in _TO_CLEAN.items()]
     return consolidate(keys, values, table.ops, drop_zero=False)
 
@@ -228,7 +228,7 @@ def keys_of(table: StateTable, texts: Iterable[str]) -> Keys:
 
 
 def fetched_rows(table: StateTable, files: Iterable[tuple[FileProgress, int]]) -> Rows:
-    """Changes of the fetch table: files, each with what is added to its weight: 1 new, 0 changed, -1 gone."""
+    """Changes of the fetch table: files, each with the change of its weight: 1 new, 0 changed, -1 gone."""
     return _rows(table, _FETCHED, [(f.path, f, weight) for f, weight in files])
 
 
@@ -244,7 +244,7 @@ def cursor_rows(table: StateTable, cursors: Iterable[tuple[str, Cursor, int]]) -
 
 def _rows(table: StateTable, columns: Mapping[str, pa.DataType], entries: list[tuple[str, Any, int]]) -> Rows:
     keys = keys_of(table, [key for key, _, _ in entries])
-    values = [pa.array([weight for _, _, weight in entries], pa.int64())]
+    values: list[pa.Array[Any]] = [pa.array([weight for _, _, weight in entries], pa.int64())]
     for name, type_ in columns.items():
         found = [getattr(entry, name) for _, entry, _ in entries]
         if type_ == _MARKS:
@@ -262,15 +262,15 @@ def fetched_files(table: StateTable, rows: Rows) -> list[FileProgress]:
     return found
 
 
-def listed_files(table: StateTable, keys: Keys, values: Iterable[pa.Array]) -> list[ListedFile]:
+def listed_files(table: StateTable, keys: Keys, values: Iterable[pa.Array[Any]]) -> list[ListedFile]:
     """Files of merged rows of a list table."""
     return [ListedFile(path, **entry) for path, entry in _entries(table, _LISTED, keys, values)]
 
 
-def sizes_of_listed(values: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-    """How large the files of rows of a list table are; anything where there is no row."""
-    sizes: npt.NDArray[np.int64] = pc.fill_null(values[1 + list(_LISTED).index("size")], 0).to_numpy()
-    return sizes
+def sizes_of_listed(values: Sequence[pa.Array[Any]]) -> npt.NDArray[np.int64]:
+    """The file sizes in rows of a list table; undefined where there is no row."""
+    sizes: pa.Array[Any] = values[1 + list(_LISTED).index("size")]
+    return sizes.fill_null(0).to_numpy()
 
 
 def cursors(table: StateTable, rows: Rows) -> dict[str, Cursor]:
@@ -279,7 +279,7 @@ def cursors(table: StateTable, rows: Rows) -> dict[str, Cursor]:
 
 
 def _entries(
-    table: StateTable, columns: Mapping[str, pa.DataType], keys: Keys, values: Iterable[pa.Array]
+    table: StateTable, columns: Mapping[str, pa.DataType], keys: Keys, values: Iterable[pa.Array[Any]]
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     texts = decode(keys, table.key)[0].to_pylist()
     lists = [v.to_pylist() for v in list(values)[1:]]

@@ -1,4 +1,4 @@
-"""What is said of files that cannot be read, that changed, or that went."""
+"""Warnings about files that cannot be read, that changed, or that were deleted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidemill.runtime.files.source_files import SourceFiles
 
 
 def set_aside(live: SourceFiles, path: str, error: TidemillError) -> TidemillError:
-    """TM5040: a file was tried as often as its table says."""
+    """TM5040: a file was tried ``fileAttempts`` times."""
     others = "those behind it wait, as their order counts" if live.ordered else "its rows are missing, others go on"
     return TidemillError(
         "TM5040",
         "a file cannot be read and is set aside",
         got=f"{path} of table {live.table}: {error.number}: {error.what} ({error.got})",
-        hint=f"{others}; it is read when it has been mended: {error.hint}",
+        hint=f"{others}; it is read when it has been repaired: {error.hint}",
     )
 
 
@@ -36,17 +36,17 @@ def _first(paths: Sequence[str]) -> str:
 
 
 def changed_later(live: ListedFiles) -> TidemillError:
-    """TM5041: files have changed, in a way that their table does not mind."""
+    """TM5041: files have changed and are not read again."""
     if live.policy.appends:
-        hint = "only what is added at the end is read: begin anew under another name"
+        hint = "only what is added at the end is read: start a new file under another name"
     else:
-        hint = "allowOverwrites 'true' reads such files anew"
-        if not is_object_url(live.told_changed[0]):
+        hint = "allowOverwrites 'true' reads such files again"
+        if not is_object_url(live.changed_files[0]):
             hint += ", allowAppends 'true' reads what was added at their end"
     return TidemillError(
         "TM5041",
         "a file has changed since it was read",
-        got=f"{_first(live.told_changed)} of table {live.table}",
+        got=f"{_first(live.changed_files)} of table {live.table}",
         hint=f"what it was stays, what it is now is not read; {hint}",
     )
 
@@ -65,10 +65,10 @@ def not_cleaned(table: str, failed: Mapping[str, TidemillError]) -> TidemillErro
 
 
 def left(table: str, paths: Sequence[str]) -> TidemillError:
-    """TM5083: files that should have gone are not what was read any more."""
+    """TM5083: files to be cleaned were rewritten after they were read."""
     return TidemillError(
         "TM5083",
-        "a file was written anew after it was read, and is not cleaned",
+        "a file was rewritten after it was read, and is not cleaned",
         got=f"{_first(paths)} of table {table}",
         hint="what it is now is not read and stays where it is; write files under names of their own, or read new "
         "versions with allowOverwrites 'true'",
@@ -76,17 +76,17 @@ def left(table: str, paths: Sequence[str]) -> TidemillError:
 
 
 def wanted_elsewhere(table: str, path: str, other: str) -> TidemillError:
-    """TM5084: another table may still want the files."""
+    """TM5084: another table may still have to read the files."""
     return TidemillError(
         "TM5084",
         "files that were read are not cleaned: another table names them",
-        got=f"{path} of table {table}, named by table {other}, too",
+        got=f"{path} of table {table}, which table {other} names, too",
         hint=f"give {other} the same cleanSource, or a path that leaves these files out",
     )
 
 
 def begins_without(table: str, files: int) -> TidemillError:
-    """TM5085: a view is created after files went."""
+    """TM5085: a view is created after files were cleaned."""
     return TidemillError(
         "TM5085",
         "a view begins without the rows of files that were cleaned",

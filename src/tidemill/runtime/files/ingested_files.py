@@ -1,4 +1,4 @@
-"""How far the files have been read that Spark streams wrote into a table."""
+"""Progress of the files that Spark streams wrote into a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.runtime.files.spool_files import SpoolFiles
 
 
 class IngestedFiles(SpoolFiles):
-    """Files that somebody tells of, in the order in which they are read. They stay known until they are deleted."""
+    """Files of committed batches, in the order in which they are read. They stay known until they are deleted."""
 
     def __init__(self, table: str, uid: str, policy: FilePolicy, files: Iterable[FileProgress] = ()) -> None:
         super().__init__(table, uid, policy, files)
@@ -28,20 +28,20 @@ class IngestedFiles(SpoolFiles):
                 self._moved[file.path] = file
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Forget files that have gone."""
+        """Forget files that were deleted."""
         for path in paths:
             for files in (self.known, self.waiting, self._moved):
                 files.pop(path, None)
 
     def parts(self) -> list[FileProgress]:
-        """What was read of them, to be read again."""
+        """The parts that were read of them, to be read again."""
         return [read_part(f, 0) for f in self.known.values() if f.position]
 
     def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
-        """What the fetch table is to be told with an epoch; nothing is changed."""
+        """The changes of the fetch table that an epoch seals; nothing is changed."""
         return super().sealing({**self._moved, **{f.path: f for f in admitted}}.values(), epoch)
 
     def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
+        """Take over what was sealed."""
         super().sealed(sealing)
         self._moved = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ from tidemill.state.runs.sst import Part
 from tidemill.task.program import StateTable
 
 ROOM = 10_000
-"""So many files of a table wait at most; what is listed beyond is left for when there is room."""
+"""The most files of a table that wait to be read. Listing pauses while there are so many."""
 
 
 class ListedFiles(SourceFiles):
@@ -74,24 +75,24 @@ class ListedFiles(SourceFiles):
         self._read_before: dict[str, ListedFile] = self.read_to_end(list(self.known))
         self._unlisted: set[str] = set()
         self._empty: dict[str, FileInfo] = {}
-        self._told: set[FileInfo] = set()
-        self.told_changed: list[str] = []
-        """Files that were read and have changed since, which the policy does not mind; for who warns."""
-        self.told_gone: list[str] = []
-        """Files that went before anything of them was read; for who warns."""
+        self._warned: set[FileInfo] = set()
+        self.changed_files: list[str] = []
+        """Files that have changed since they were read and are not read again; the caller warns of them."""
+        self.deleted_files: list[str] = []
+        """Files that were deleted before anything of them was read; the caller warns of them."""
 
-    def waits_until(self, told: bool = True) -> int | None:
+    def waits_until(self, warned: bool = True) -> int | None:
         """When the next file that could not be read may be tried again, in milliseconds since 1970; None for none.
 
-        Without ``told`` those that have been told of, and are tried all the same, do not count.
+        Without ``warned`` files do not count of which a warning has been given; they are tried all the same.
         """
         suspects = [f for p in self.waiting if (f := self.known[p]).attempts]
-        times = [f.retry_at for f in suspects if told or f.attempts < self.policy.attempts]
+        times = [f.retry_at for f in suspects if warned or f.attempts < self.policy.attempts]
         return min((t for t in times if t is not None), default=None)
 
     @property
     def looked_for(self) -> bool:
-        """Whether the place of the table is listed again and again."""
+        """Whether the location of the table is listed again and again."""
         return True
 
     @property
@@ -102,19 +103,19 @@ class ListedFiles(SourceFiles):
     # -- List ---------------------------------------------------------------------------------------
 
     def begin_listing(self) -> None:
-        """From here to :meth:`end_listing` everything there is will be listed."""
+        """Begin a full listing, which :meth:`end_listing` ends."""
         self._unlisted = {p for p in self.waiting if not self.known[p].position and not self.known[p].replaces}
 
     def end_listing(self) -> None:
-        """Forget files that are gone and of which nothing was read."""
+        """Forget files that were not listed and of which nothing was read."""
         for path in self._unlisted & self.known.keys():
             if not self.known[path].position:
                 self._forget(path)
-                self.told_gone.append(path)
+                self.deleted_files.append(path)
         self._unlisted = set()
 
     def unknown(self, paths: Sequence[str]) -> list[str]:
-        """Those of some names that must be looked at: all but the ones whose rows are in for good."""
+        """The names whose files must be looked at: all but those that were read and cannot change."""
         self._unlisted.difference_update(paths)
         if not self.policy.by_name:
             return list(paths)
@@ -153,7 +154,7 @@ class ListedFiles(SourceFiles):
         return new
 
     def known_otherwise(self, infos: Iterable[FileInfo]) -> set[str]:
-        """Those of some files that are known, and as something else than what is said of them now."""
+        """Names of files that are known with another size, time or ETag."""
         found = {i.path: i for i in infos}
         others = [p for p in found if p not in self.known]
         known: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in found if p in self.known}
@@ -162,16 +163,16 @@ class ListedFiles(SourceFiles):
         return {p for p, k in known.items() if not same_file(k, found[p])}
 
     def unsealed(self, paths: Iterable[str]) -> bool:
-        """Whether something is known of any of some files that is in no version yet."""
+        """Whether anything known of one of these files is not sealed yet."""
         return any(p in self._changed or p in self._dropped or p in self._empty for p in paths)
 
     def not_as_listed(self) -> dict[str, int]:
-        """Files that were found to be others than those that were listed, each with how often it has been tried."""
+        """Files whose version when they were read was not the listed one, with the number of attempts."""
         suspects = [f for p in self.waiting if (f := self.known[p]).attempts]
         return {f.path: f.attempts for f in suspects if f.error[:6] in _ABOUT_IDENTITY}
 
     def _seen_again(self, known: FileProgress, info: FileInfo) -> None:
-        """A file that waits is listed again."""
+        """Handle a waiting file that is listed again."""
         if known.failed:
             self._perhaps_mended(known, info)
         elif same_file(known, info):
@@ -186,16 +187,16 @@ class ListedFiles(SourceFiles):
         elif info.modified == GROWING and info.size > known.size:
             self.put(replace(known, size=info.size, modified=info.modified, etag=info.etag))
         elif self.policy.appends and info.modified != GROWING == known.modified:
-            self._tell_changed(info)
+            self._note_changed(info)
 
-    def _tell_changed(self, info: FileInfo) -> None:
-        told = FileInfo(info.path, 0, GROWING) if self.policy.appends else info  # which goes on growing
-        if told not in self._told and len(self._told) < ROOM:
-            self._told.add(told)
-            self.told_changed.append(info.path)
+    def _note_changed(self, info: FileInfo) -> None:
+        version = FileInfo(info.path, 0, GROWING) if self.policy.appends else info  # which goes on growing
+        if version not in self._warned and len(self._warned) < ROOM:
+            self._warned.add(version)
+            self.changed_files.append(info.path)
 
     def _changed_since(self, known: ListedFile, info: FileInfo) -> None:
-        """A file that was read to its end is listed again."""
+        """Handle a file that was read to its end and is listed again."""
         if same_file(known, info) or known.size == info.size == 0:
             return
         if self.policy.overwrites and info.modified != GROWING:
@@ -205,13 +206,13 @@ class ListedFiles(SourceFiles):
         elif info.modified == GROWING and info.size > known.size and self.policy.grows(info.path):
             file = replace(listed_now(info), position=known.size, rows=known.rows, marks=known.marks)
         else:
-            self._tell_changed(info)
+            self._note_changed(info)
             return
         self._read_before[info.path] = known
         self.put(file)
 
     def _perhaps_mended(self, known: FileProgress, info: FileInfo) -> bool:
-        """A file that was set aside is listed again: as something else, or as what it was before it changed."""
+        """Handle a file that was set aside and is listed again; tells whether it is tried again."""
         same = same_file(known, info)
         if same and known.error[:6] in _ABOUT_IDENTITY:
             self.put(replace(known, attempts=0, retry_at=0, error=""))
@@ -227,10 +228,10 @@ class ListedFiles(SourceFiles):
         return True
 
     def with_whole_lines(self, infos: Iterable[FileInfo]) -> Iterable[FileInfo]:
-        """Files as they are listed now; those that grow up to the end of their last line, whenever written.
+        """The listed files; a file that may grow ends after its last complete line.
 
-        The ETag of these is of what stands there, so that a file which was written anew, and not just continued, is
-        found when it is longer than it was. It is given as it is, without being one that grows.
+        Its ETag is a hash of the text before that end, so that a file that was rewritten, not continued, is recognised
+        when it is longer than before. Such a file is given unchanged.
         """
         if not self.policy.appends:
             return infos
@@ -250,7 +251,7 @@ class ListedFiles(SourceFiles):
         return FileInfo(info.path, end, GROWING, tail_mark(info.path, end))
 
     def as_listed(self, paths: Sequence[str]) -> dict[str, FileProgress | ListedFile]:
-        """Files of which something was read, as they were listed last."""
+        """Files of which something was read, as they were last listed."""
         here: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in paths if p in self.known}
         others = [p for p in paths if p not in here]
         return {**self.read_to_end(others), **self.set_aside(others), **here}
@@ -269,27 +270,27 @@ class ListedFiles(SourceFiles):
             self._dropped[path] = file
 
     def read_to_end(self, paths: Sequence[str]) -> dict[str, ListedFile]:
-        """Those of some names whose rows are all in."""
+        """Of these names, the files that were read to their end."""
         found = self.in_list(paths)
         return found | self.forgotten([p for p in paths if p not in found])
 
     def in_list(self, paths: Sequence[str]) -> dict[str, ListedFile]:
-        """Those of some names whose rows are all in, and that can be read again."""
+        """Of these names, the files that were read to their end and can be read again."""
         found = self._looked_up(self._list, paths)
         return {} if found is None else {f.path: f for f in listed_files(self._list, *found)}
 
     def forgotten(self, paths: Sequence[str]) -> dict[str, ListedFile]:
-        """Those of some names whose rows are all in, and that may be cleaned at any time."""
+        """Of these names, the files that were read to their end and may be cleaned at any time."""
         found = self._looked_up(self._cleaned, paths)
         return {} if found is None else {f.path: f for f in listed_files(self._cleaned, *found)}
 
     def set_aside(self, paths: Sequence[str]) -> dict[str, FileProgress]:
-        """Those of some names that were given up."""
+        """Of these names, the files that were set aside."""
         found = self._looked_up(self._fetch, paths)
         return {} if found is None else {f.path: f for f in fetched_files(self._fetch, Rows(*found)) if f.failed}
 
     def _without(self, table: StateTable, paths: list[str]) -> list[str]:
-        """Those of some names that the list or cleaned table does not have, or has without bytes."""
+        """The names that the list or cleaned table does not have, or has with size 0."""
         reader = self.reader(table)
         if not paths or not reader:
             return paths
@@ -303,7 +304,7 @@ class ListedFiles(SourceFiles):
 
     def _looked_up(
         self, table: StateTable, paths: Sequence[str]
-    ) -> tuple[state_keys.Keys, tuple[pa.Array, ...]] | None:
+    ) -> tuple[state_keys.Keys, tuple[pa.Array[Any], ...]] | None:
         reader = self.reader(table)
         if not paths or not reader:
             return None
@@ -318,17 +319,17 @@ class ListedFiles(SourceFiles):
     # -- Fetch --------------------------------------------------------------------------------------
 
     def failed(self, path: str, error: TidemillError) -> bool:
-        """A file could not be read: it waits for another try, or is set aside.
+        """Note that a file could not be read: it waits for another attempt, or is set aside.
 
         Returns
         -------
         bool
-            Whether it has been tried often enough to be told of.
+            Whether it has been tried so often that a warning is due.
         """
         file = self.known[path]
         if error.number == "TM5001" and not file.position and not file.replaces:
             self._forget(path)
-            self.told_gone.append(path)
+            self.deleted_files.append(path)
             return False
         most = 1 if error.number.startswith("TM4") else self.policy.attempts  # bytes do not mend by themselves
         kept = self.policy.ordered or error.number in OF_A_PLACE
@@ -340,7 +341,7 @@ class ListedFiles(SourceFiles):
         return tried.attempts == most
 
     def parts(self) -> list[FileProgress]:
-        """What was read of files that are not at their end, to be read again; of grown ones what came since then."""
+        """The parts that were read of unfinished files, to be read again; of a file that grew, the part since then."""
         found = []
         for file in self.known.values():
             first = self._read_before[file.path].size if file.path in self._read_before else 0
@@ -349,7 +350,7 @@ class ListedFiles(SourceFiles):
         return found + self._parts_set_aside()
 
     def _parts_set_aside(self) -> list[FileProgress]:
-        """What was read of files before they were given up."""
+        """The parts that were read of files before they were set aside."""
         rows = self.reader(self._fetch).iterate()
         begun = [f for some in rows for f in fetched_files(self._fetch, some) if f.failed and f.path not in self.known]
         listed = self.read_to_end([f.path for f in begun])
@@ -357,7 +358,7 @@ class ListedFiles(SourceFiles):
         return [read_part(f, first) for f, first in firsts if f.position > first]
 
     def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
-        """What the state tables are to be told with an epoch; nothing is changed."""
+        """The changes of the state tables that an epoch seals; nothing is changed."""
         moved = {**{p: self.known[p] for p in self._changed}, **{f.path: f for f in admitted}}
         waiting = [f for f in moved.values() if f.waits]
         finished = [_listed(f, epoch) for f in moved.values() if not f.waits]
@@ -382,7 +383,7 @@ class ListedFiles(SourceFiles):
         return Sealing(tables, waiting, finished, before, [*gone, *self._dropped])
 
     def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
+        """Take over what was sealed."""
         for file in sealing.waiting:
             self.known[file.path] = file
             self._stored.add(file.path)
@@ -398,7 +399,7 @@ class ListedFiles(SourceFiles):
 
 
 _ABOUT_IDENTITY = ("TM5001", "TM5003")
-"""Errors of a file that is not what was listed."""
+"""Errors of a file that is not the version that was listed."""
 
 
 def listed_now(info: FileInfo) -> FileProgress:

@@ -37,12 +37,12 @@ class PinnedFiles(ListedFiles):
 
     @property
     def looked_for(self) -> bool:
-        """Whether its files are known, so that one that appears later can be told of."""
+        """Whether its files are known; then those that appear later are warned of."""
         return bool(self._pinned)
 
     @property
     def unpinned(self) -> bool:
-        """Whether its files are still to be listed for good."""
+        """Whether its files have not been listed for good yet."""
         return not self._pinned
 
     @property
@@ -52,11 +52,11 @@ class PinnedFiles(ListedFiles):
 
     @property
     def appeared(self) -> Sequence[FileInfo]:
-        """Files that appeared later, and of which that is not written down yet."""
+        """Files that appeared later; not sealed yet."""
         return list(self._appeared.values())
 
     def with_pinned(self, infos: Iterable[FileInfo]) -> PinnedFiles:
-        """The same table with these files for good."""
+        """The same table with these files as its final list."""
         table = PinnedFiles(self.table, self.uid, self.policy, self.reader)
         table._pinned = {i.path: listed_now(i) for i in infos if i.size}
         for file in table._pinned.values():
@@ -71,14 +71,14 @@ class PinnedFiles(ListedFiles):
         return 0
 
     def end_listing(self) -> None:
-        """Files that are gone are for their reader to tell of."""
+        """Nothing: a file that is gone is an error when it is read."""
 
     def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
-        """As of all files; those that appeared later are known from then on."""
+        """As of all files; those that appeared later are sealed as known."""
         noted = [replace(listed_now(i), size=0) for i in self._appeared.values()]
         return super().sealing([*admitted, *noted], epoch)
 
     def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
+        """Take over what was sealed."""
         super().sealed(sealing)
         self._appeared = {}

@@ -1,6 +1,6 @@
-"""How far the files of a table have been read: what waits, in which order, and the splits of an epoch.
+"""How far the files of a table have been read: waiting files, their order, and the splits of an epoch.
 
-What :class:`Progress` has in memory are the files that are not read to their end. ``source_files.py`` is about those of
+A :class:`Progress` keeps in memory the files that are not read to their end. ``source_files.py`` is about those of
 new rows, ``runtime/intake/history.py`` about what is read again for a new view.
 """
 
@@ -15,10 +15,10 @@ from tidemill.runtime.files.file_progress import FileProgress
 from tidemill.sources.split import Split, SplitResult
 
 _LEAST_PIECE = 512 << 10
-"""A task of its own is not worth less than so many bytes."""
+"""The fewest bytes that are worth a task of their own."""
 
 SPLITS_OF_PART, SHARE_OF_PART = 16, 4
-"""A part of a compressed file is so many splits at least, and such a share of what must be decoded again before it."""
+"""A part of a compressed file has at least so many splits, and this share of the bytes that are decoded before it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Limits:
     tasks : int
         The bytes of a file are cut evenly for so many readers.
     suspects : bool
-        Admit files that could not be read before, and no others; else others, and none of those.
+        Admit only files that could not be read before; otherwise only the other files.
     """
 
     bytes: int
@@ -70,7 +70,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is there to be admitted now."""
+        """Whether there is nothing to admit now."""
         return not self.waiting
 
     @property
@@ -88,8 +88,8 @@ class Progress:
         """Splits for the next epoch; nothing is changed by asking.
 
         New rows are admitted under ``watermark``, those of history under the one they were first admitted under. A file
-        that is ``unsplittable`` is one split, also where that exceeds the limits. A file that stands in the place of an
-        older one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an
+        that is ``unsplittable`` is one split, also where that exceeds the limits. A file that replaces an older version
+        is admitted to its end, so that the change happens in one epoch. Of a ``compressed`` file there is one split an
         epoch; either all of these are ``unsplittable`` or none, so that only one is asked about.
         """
         splits: list[Split] = []
@@ -112,33 +112,18 @@ class Progress:
                 if self.ordered and splits[-1].end < MOST_DECODED:
                     break
                 continue
-            at, quotes = file.position, file.in_quotes
+            at = file.position
             end = file.size if file.replaces else min(file.size, at + budget)
             piece = _piece(end - at, limits.split_bytes, limits.tasks)
             if (end < file.size or piece < end - at) and unsplittable(path):  # to ask may cost a look into the file
                 end = file.size
                 piece = end - at
             budget -= max(1, end - at)
-            first = True
-            while at < end or (first and file.replaces):
-                stop = min(end, at + piece)
-                late = watermark
-                if self.backfill_target is not None:
-                    late = next((w for p, w in reversed(file.marks) if p <= at), None)
-                    stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
-                known: bool | None = quotes if at == file.position else None
-                place = (self.table, path, at, stop, file.size, file.modified)
-                splits.append(
-                    Split(
-                        *place,
-                        known,
-                        self.backfill_target,
-                        watermark=late,
-                        etag=file.etag,
-                        replaces=first and file.replaces,
-                    )
-                )
-                at, first = stop, False
+            replaces = file.replaces
+            while at < end or replaces:
+                known = file.in_quotes if at == file.position else None
+                splits.append(self._split(file, at, min(end, at + piece), watermark, known, replaces))
+                at, replaces = splits[-1].end, False
         return splits
 
     def _part(self, file: FileProgress, limits: Limits, watermark: int | None, unsplittable: bool) -> Split:
@@ -155,9 +140,21 @@ class Progress:
             stop = min(stop, at + max(limits.bytes, least, at // SHARE_OF_PART))
         if file.until is not None:
             stop = min(stop, file.until)
-        late = watermark
+        return self._split(file, at, stop, watermark, file.in_quotes, file.replaces, file.position)
+
+    def _split(
+        self,
+        file: FileProgress,
+        at: int,
+        stop: int,
+        watermark: int | None,
+        in_quotes: bool | None,
+        replaces: bool,
+        encoded: int | None = None,
+    ) -> Split:
+        """A split; of history it ends where the rows were first admitted under another watermark."""
         if self.backfill_target is not None:
-            late = next((w for p, w in reversed(file.marks) if p <= at), None)
+            watermark = next((w for p, w in reversed(file.marks) if p <= at), None)
             stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
         return Split(
             self.table,
@@ -166,12 +163,12 @@ class Progress:
             stop,
             file.size,
             file.modified,
-            file.in_quotes,
+            in_quotes,
             self.backfill_target,
-            watermark=late,
+            watermark=watermark,
             etag=file.etag,
-            replaces=file.replaces,
-            encoded=file.position,
+            replaces=replaces,
+            encoded=encoded,
         )
 
     def after(self, results: Iterable[SplitResult]) -> list[FileProgress]:
@@ -228,7 +225,7 @@ def _piece(length: int, most: int, tasks: int) -> int:
 def verify_quotes(
     results: Iterable[SplitResult], starts: dict[tuple[str, int | None, str], bool]
 ) -> dict[Split, bool] | None:
-    """Check the guesses of where quotes are.
+    """Check which splits begin inside quotes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The files of a source: what the intake asks of a table, however its rows arrive."""
+"""The files of a source: the interface of all kinds of tables to the intake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reader = Callable[[StateTable], TableReader]
 
 @dataclass
 class Sealing:
-    """What an epoch changes in the state tables of a table's files, until it is taken over.
+    """What an epoch changes in the state tables of a table's files.
 
     ``waiting`` and ``finished`` are files as they are from then on, ``before`` those of the finished ones that had been
     read to their end before, ``gone`` paths without a row in the fetch table from then on.
@@ -66,41 +66,41 @@ class SourceFiles(Progress):
 
     @abstractmethod
     def parts(self) -> list[FileProgress]:
-        """What was read of the files in memory, to be read again."""
+        """The parts that were read of the files in memory, to be read again."""
 
     @abstractmethod
     def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
-        """What the state tables are to be told with an epoch; nothing is changed."""
+        """The changes of the state tables that an epoch seals; nothing is changed."""
 
     @abstractmethod
     def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
+        """Take over what was sealed."""
 
     def as_listed(self, paths: Sequence[str]) -> Mapping[str, FileProgress | ListedFile]:
-        """Files of which something was read, as they were listed last."""
+        """Files of which something was read, as they were last listed."""
         return {p: self.known[p] for p in paths}
 
-    # -- files that are looked for: none, if somebody tells of them ---------------------------------
+    # -- files that are listed: none, if the names come otherwise ------------------------------------
 
     @property
     def looked_for(self) -> bool:
-        """Whether the place of the table is listed again and again."""
+        """Whether the location of the table is listed again and again."""
         return False
 
-    def waits_until(self, told: bool = True) -> int | None:
+    def waits_until(self, warned: bool = True) -> int | None:
         """When the next file that could not be read may be tried again, in milliseconds since 1970; None for none.
 
-        Without ``told`` those that have been told of, and are tried all the same, do not count.
+        Without ``warned`` files do not count of which a warning has been given; they are tried all the same.
         """
         return None
 
     def failed(self, path: str, error: TidemillError) -> bool:
-        """A file could not be read: it waits for another try, or is set aside.
+        """Note that a file could not be read: it waits for another attempt, or is set aside.
 
         Returns
         -------
         bool
-            Whether it has been tried often enough to be told of.
+            Whether it has been tried so often that a warning is due.
         """
         raise error
 
@@ -108,19 +108,19 @@ class SourceFiles(Progress):
 
     @property
     def unpinned(self) -> bool:
-        """Whether the files are still to be listed for good."""
+        """Whether the files have not been listed for good yet."""
         return False
 
     @property
     def pinned(self) -> Mapping[str, FileProgress]:
-        """The files as they were listed for good; empty where they are looked for again."""
+        """The files as they were listed for good; empty for a table that is listed again."""
         return {}
 
     @property
     def appeared(self) -> Sequence[FileInfo]:
-        """Files that appeared after all were listed for good, and of which that is not written down yet."""
+        """Files that appeared after the files were listed for good; not sealed yet."""
         return ()
 
     def with_pinned(self, infos: Iterable[FileInfo]) -> SourceFiles:
-        """The same table with these files for good."""
+        """The same table with these files as its final list."""
         raise NotImplementedError(f"{self.table} is not static")

@@ -32,11 +32,11 @@ class SpoolFiles(SourceFiles):
         self._stored = set(self.known)
 
     def parts(self) -> list[FileProgress]:
-        """What was read of the segments, to be read again."""
+        """The parts that were read of the segments, to be read again."""
         return [read_part(f, len(HEAD)) for f in self.known.values() if f.position > len(HEAD)]
 
     def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
-        """What the fetch table is to be told with an epoch; nothing is changed."""
+        """The changes of the fetch table that an epoch seals; nothing is changed."""
         moved = list(admitted)
         gone = sorted(self._stored - self.known.keys())
         fetched = [(f, 0 if f.path in self._stored else 1) for f in moved]
@@ -45,7 +45,7 @@ class SpoolFiles(SourceFiles):
         return Sealing(rows, moved, gone=gone)
 
     def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
+        """Take over what was sealed."""
         self.move(sealing.waiting)
         self._stored.update(f.path for f in sealing.waiting)
         self._stored.difference_update(sealing.gone)
@@ -56,7 +56,7 @@ class SpoolFiles(SourceFiles):
         Returns
         -------
         set of str
-            Files that have gone and were not read to their end; when nobody knows their names, the first one behind.
+            Segments that are missing and were not read to their end; if their names are unknown, the next segment.
         """
         segments = list(segments)
         listed: dict[str, None] = {}

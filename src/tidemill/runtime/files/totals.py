@@ -1,4 +1,4 @@
-"""What has been admitted of a table, added up."""
+"""Counts of the files and bytes admitted of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.runtime.files.file_progress import ListedFile
 class Totals:
     """Of a table: files read to their end and their bytes, bytes admitted, and the greatest event time admitted.
 
-    Files that may be cleaned at any time, so that no view which is created later reads them, are counted apart.
+    Files that may be cleaned at any time are counted separately: views created later do not read them.
     """
 
     files: int = 0

@@ -17,10 +17,10 @@ from tidemill.runtime.ingest.log import unwritable
 from tidemill.state.versions.objects import STAGED, Objects
 
 WRITTEN = "name STRING, rows BIGINT"
-"""What is told of each file."""
+"""The schema of what a task returns: one row per file."""
 
 FILE_BYTES = 16 << 20
-"""About how many bytes of rows a file has."""
+"""The approximate size of a file in memory."""
 
 _GROUP_ROWS = 1 << 17
 """Rows of a row group of Parquet."""

@@ -1,4 +1,4 @@
-"""Batches of Spark streams on their way into the tables of a mill: admitted by its epochs, not needed when read."""
+"""Batches of Spark streams in a mill: epochs admit them, and they are deleted when they are read and durable."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tidemill.state.versions.objects import Objects
 
 _TOGETHER = 16
 _TOGETHER_BYTES = 64 << 20
-"""So many batches, or bytes of them, are deleted together, to spare requests."""
+"""Batches are deleted together when there are so many, or so many bytes of them, to save requests."""
 
 _LAST_SECONDS = 10.0
-"""So long it is waited for files that are being deleted, when nobody goes on with them."""
+"""How long closing waits for files that are being deleted."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class IngestedTable:
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes wait to be read: what the mill knew of when it last looked, and what has come since."""
+        """How many bytes wait to be read, batches included that the intake does not have yet."""
         return self._waiting + self.log.new_bytes()
 
     @property
@@ -59,7 +59,7 @@ class IngestedTable:
         return INGEST_SPOOL.of(self.table.options)
 
     def begin(self, intake: Intake) -> None:
-        """Tell an intake of all files that are there. TM5065 when one has gone before it was read to its end."""
+        """Pass all files to an intake. TM5065 when one is missing that was not read to its end."""
         self._forget(intake)
         batches, known = self.log.all_again(), dict(intake.known_files(self.table.name))
         place = self.log.place
@@ -80,14 +80,14 @@ class IngestedTable:
         self._read_bytes = 0
 
     def take_new(self, intake: Intake) -> None:
-        """Tell an intake of what has come since."""
+        """Pass new files to an intake."""
         new = self.log.take_new()
         intake.ingested(self.table.name).put([_progress(f, None) for b in new for f in b.files])
         self.pending += new
         self._waiting += sum(b.bytes for b in new)
 
-    def again(self, intake: Intake) -> int:
-        """All that is there may be read again, as history; how many batches are not there any more."""
+    def reopen_history(self, intake: Intake) -> int:
+        """Make all batches that are there readable again, as history; gives how many have been deleted."""
         self._forget(intake)
         self.pending.extendleft(b for b, _ in reversed(self.read))
         self.read.clear()
@@ -95,7 +95,7 @@ class IngestedTable:
         return self.log.forgotten
 
     def look(self, intake: Intake, epoch: int) -> None:
-        """Note which batches have been read to their end by an epoch."""
+        """Note which batches were read to their end by an epoch."""
         known = intake.known_files(self.table.name)
         again = intake.history_paths(self.table.name) if self.pending else set()
         while self.pending and not any(known[f.path].remaining or f.path in again for f in self.pending[0].files):
@@ -105,7 +105,7 @@ class IngestedTable:
         self._waiting = sum(known[f.path].remaining for b in self.pending for f in b.files)
 
     def reclaim(self, intake: Intake, durable: int) -> None:
-        """Begin to delete what is read, durable and not retained for views created later; forget what is gone."""
+        """Begin to delete batches that are read, durable and not retained; forget those that were deleted."""
         if self._removal is not None:
             if self._removal.known:
                 self._forget(intake)
@@ -124,7 +124,7 @@ class IngestedTable:
             self._removal, self._forgotten = Removal(self.log, [b for b, _ in islice(self.read, count)]), False
 
     def _forget(self, intake: Intake) -> None:
-        """Forget batches that are on their way out, if they are gone; wait until that is known."""
+        """Forget the batches of the current removal if it is noted in the root; waits until that is known."""
         removal = self._removal
         if removal is None or self._forgotten:
             return
@@ -139,18 +139,18 @@ class IngestedTable:
             intake.ingested(self.table.name).forget([f.path for f in batch.files])
 
     def finish(self) -> None:
-        """Wait for what is being deleted, but not for ever: the rest goes when the table is opened next."""
+        """Wait some seconds for files that are being deleted; the rest is deleted when the table is opened next."""
         if self._removal is not None:
             self._removal.wait(_LAST_SECONDS)
 
     def drop(self) -> None:
-        """The table is gone. OSError as :meth:`IngestLog.drop`."""
+        """Delete what was written into the table, which is dropped. OSError as :meth:`IngestLog.drop`."""
         self.finish()
         self.log.drop()
 
 
 def batches_folder(table: Table) -> str:
-    """Where the batches of a table lie among those of others: names of tables may have any characters."""
+    """The name of a table's folder; it does not have the name of the table, which may have any characters."""
     return f"table-{table.uid.rpartition('#')[2]}"
 
 
@@ -171,14 +171,14 @@ class Ingestion:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._held: dict[str, IngestedTable] = {}
-        self._told: Intake | None = None
+        self._tables: dict[str, IngestedTable] = {}
+        self._informed: Intake | None = None
         self._tidied = False
 
-    def hold(self, catalog: Catalog, created: str = "") -> None:
-        """Know the tables of a catalog and no others; what was written into tables that are gone is deleted.
+    def use(self, catalog: Catalog, created: str = "") -> None:
+        """Keep the tables of a catalog and no others; what was written into dropped tables is deleted.
 
-        What belongs to a table that a later catalog has made is left, in case newer manifests were only moved away.
+        Folders of tables of a later catalog stay, in case newer manifests were only moved away.
 
         Parameters
         ----------
@@ -188,59 +188,59 @@ class Ingestion:
         Raises
         ------
         TidemillError
-            TM5065 when what a table was given cannot be read.
+            TM5065 when batches of a table cannot be read.
         """
         tables = {t.name: t for t in catalog.tables.values() if t.ingested}
-        for name in [n for n, h in self._held.items() if n not in tables or tables[n].uid != h.table.uid]:
-            tried(self._held.pop(name).drop)
+        for name in [n for n, t in self._tables.items() if n not in tables or tables[n].uid != t.table.uid]:
+            tried(self._tables.pop(name).drop)
         for name, table in tables.items():
-            if name in self._held:
-                self._held[name].table = table
+            if name in self._tables:
+                self._tables[name].table = table
                 continue
-            self._held[name] = IngestedTable(table, IngestLog(self._objects, batches_folder(table), name == created))
-            self._told = None
+            self._tables[name] = IngestedTable(table, IngestLog(self._objects, batches_folder(table), name == created))
+            self._informed = None
         if not self._tidied:
             self._tidy(catalog, {batches_folder(t) for t in tables.values()})
             self._tidied = True
 
     def _tidy(self, catalog: Catalog, kept: Collection[str]) -> None:
-        """Delete what tables have left behind when they were dropped."""
+        """Delete folders that dropped tables left behind."""
         place = Objects(f"{self._objects.url}/{INGESTED}")
         for folder in place.top():
             if folder not in kept and _number_of(folder) < catalog.next_uid:
                 tried(partial(remove_all, place, folder))
 
-    def tell(self, intake: Intake) -> None:
-        """Tell an intake of batches that it does not know. Errors as :meth:`IngestedTable.begin`."""
-        for held in self._held.values():
-            if intake is self._told:
-                held.take_new(intake)
+    def inform(self, intake: Intake) -> None:
+        """Pass batches to an intake that it does not know. Errors as :meth:`IngestedTable.begin`."""
+        for found in self._tables.values():
+            if intake is self._informed:
+                found.take_new(intake)
             else:
-                held.begin(intake)
-        self._told = intake
+                found.begin(intake)
+        self._informed = intake
 
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
-        """Positions were sealed with an epoch, ``durable`` is the newest that cannot be lost: delete what may go."""
-        for held in self._held.values():
-            held.look(intake, epoch)
-            held.reclaim(intake, durable)
+        """After an epoch was sealed, delete batches that the ``durable`` epoch has read and that are not retained."""
+        for found in self._tables.values():
+            found.look(intake, epoch)
+            found.reclaim(intake, durable)
 
     def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
-        """As :func:`~tidemill.runtime.tables.socket_tables.history_wanted`; an intake forgets what is gone."""
-        again = {name: partial(held.again, intake) for name, held in self._held.items()}
+        """As :func:`~tidemill.runtime.tables.socket_tables.history_wanted`; an intake forgets deleted batches."""
+        again = {name: partial(found.reopen_history, intake) for name, found in self._tables.items()}
         return history_wanted(again, tables, "batches")
 
     def close(self) -> None:
-        """Wait for what is being deleted, but not for ever."""
-        for held in self._held.values():
-            held.finish()
+        """As :meth:`IngestedTable.finish`, for all tables."""
+        for found in self._tables.values():
+            found.finish()
 
     def table(self, name: str) -> IngestedTable | None:
-        """What is held of a table; None when it is not written into, or not there."""
-        return self._held.get(name)
+        """A table by name; None when there is none, or its rows do not come from Spark streams."""
+        return self._tables.get(name)
 
 
 def _progress(file: FileInfo, before: FileProgress | None) -> FileProgress:
-    """How far a file has been read, if it was."""
+    """The progress of a file, with the position that it had before."""
     fresh = FileProgress(file.path, file.size, file.modified)
     return fresh if before is None else replace(before, path=file.path, size=file.size, modified=file.modified)

@@ -1,13 +1,13 @@
-"""Deletes batches of Spark streams that a mill has read, beside its epochs.
+"""Deletes batches of Spark streams that a mill has read, in the background.
 
 For each table there is one removal at a time, on a thread of its own:
 
-1. an object says that the batches up to a number are gone, and which ones had been given. Until it is there nothing has
-   happened: they may be read again, by this mill or the next one;
-2. between two epochs the mill forgets these batches and how far it has read them. If it dies before that, the next one
-   finds the object, and does not know them either;
-3. their files are deleted, then the objects that name them, then what said the same of earlier batches. What is left
-   when the mill dies is deleted when the table is opened next.
+1. an object notes that the batches up to a number are deleted, and which ones had been committed. Before that they can
+   still be read again, by this mill or the next one;
+2. between two epochs the mill forgets these batches and their positions. If it dies before that, the next one finds the
+   object and does not load them either;
+3. their files are deleted, then the objects that name them, then the notes about earlier batches. What remains when the
+   mill dies is deleted when the table is opened next.
 
 The second and the third step may come in any order.
 """
@@ -21,7 +21,7 @@ from tidemill.runtime.ingest.log import Batch, IngestLog, tried
 
 
 class Removal:
-    """The oldest batches of a table, on their way out. It begins at once.
+    """The deletion of the oldest batches of a table. It begins at once.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Removal:
         try:
             before = self._log.note_gone(self.batches[-1].number)
             self._is_noted = True
-        except Exception as error:  # whoever waits for this thread must hear of it
+        except Exception as error:  # logged when the batches are not forgotten
             self.error = error
             return
         finally:

@@ -1,12 +1,12 @@
-"""The batches that Spark streams have written into one table: durable, whole, and each once.
+"""The batches that Spark streams have written into one table: each is durable, complete, and there once.
 
 Below ``ingest/<table>/`` in the root lie
 
-- ``data/<attempt>/...``: files of rows, which nobody reads yet;
-- ``batches/<number>``: which query's batch it is, and its files. It is written, put-if-absent, when all files are
+- ``data/<attempt>/...``: files of rows;
+- ``batches/<number>``: the query and number of a batch, and its files. It is written, put-if-absent, when all files are
   there; from then on the batch belongs to the table;
-- ``given/<number>``: the batches of every query up to that number, as ranges. Their files may be deleted then, and are
-  known all the same when Spark sends them again.
+- ``given/<number>``: the batches of every query up to that number, as ranges. Their files may be deleted then; the
+  ranges still tell them when Spark sends them again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 INGESTED = "ingest"
-"""Where the batches of all tables lie in a root."""
+"""The folder of a root with the batches of all tables."""
 
 _ABANDONED_SECONDS = 86_400.0
-"""Files of no batch are deleted when they are so old: whoever wrote them has given up by then."""
+"""The age at which files of no batch are deleted: their writer has given up by then."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Batch:
 
 
 class Given:
-    """Which batches of which queries have been taken, as ranges."""
+    """Which batches of which queries were committed, as ranges."""
 
     def __init__(self, ranges: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
         self._ranges = {query: [(a, b) for a, b in found] for query, found in (ranges or {}).items()}
@@ -81,7 +81,7 @@ class Given:
 
 
 class IngestLog:
-    """What one table has been given. Any thread may use it.
+    """The batches of one table. Any thread may use it.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class IngestLog:
     folder : str
         Of the table.
     new : bool
-        The table has just been created: what lies there is of another one, which was never durable.
+        The table has just been created: a folder that is there is of another table, which was never durable.
 
     Raises
     ------
@@ -129,7 +129,7 @@ class IngestLog:
         self._remove_abandoned(attempts, data)
 
     def _remove_abandoned(self, attempts: Collection[str], data: Mapping[str, Stored]) -> None:
-        """Delete files of attempts that did not become batches, also what tasks that were killed left half-written."""
+        """Delete files of attempts that did not become batches, incomplete ones of killed tasks included."""
         old = time.time() - _ABANDONED_SECONDS
         place = f"{self.place}/data"
         if self.objects.directory is None:
@@ -171,7 +171,7 @@ class IngestLog:
         self._next = batch.number + 1
 
     def has(self, query: str, batch: int) -> bool:
-        """Whether a batch belongs to the table, or did so before it was read."""
+        """Whether a batch was committed, also if it has been deleted since."""
         with self._lock:
             return (query, batch) in self._given
 
@@ -185,8 +185,8 @@ class IngestLog:
         Raises
         ------
         TidemillError
-            TM5066 when that cannot be written, and nobody knows whether it was: the same batch may be sent again;
-            TM5067 when the table is dropped; TM5065 when what others wrote cannot be read.
+            TM5066 when that cannot be written, or it is not known whether it was: the same batch may be sent again;
+            TM5067 when the table is dropped; TM5065 when batches of other writers cannot be read.
         """
         note = {"query": query, "batch": batch, "files": list(names)}
         with self._lock:
@@ -205,12 +205,12 @@ class IngestLog:
             return any((b.query, b.batch, b.files) == (query, batch, made.files) for b in self.batches)
 
     def _take_over(self, number: int) -> None:
-        """Read what stands where the next batch should be."""
+        """Take over the batch that another writer committed under the next number."""
         _, note = self._noted(f"{self.place}/batches/{number:012d}")
         self._add(self._with_files(number, note))
 
     def _stored(self, folders: Iterable[str]) -> list[Stored]:
-        """What a store says of the files there; nothing where the files themselves can be asked."""
+        """The objects of folders; empty for a root in a directory, whose files are asked themselves."""
         if self.objects.directory is not None:
             return []
         return [stored for folder in folders for stored in self.objects.list(folder)]
@@ -220,7 +220,7 @@ class IngestLog:
         return self._made(number, note, {s.name: s for s in self._stored(folders)})
 
     def take_new(self) -> list[Batch]:
-        """Batches that have come since the last call, or since :meth:`all_again`."""
+        """Batches committed since the last call, or since :meth:`all_again`."""
         with self._lock:
             new, self._new = self._new, []
             return new
@@ -237,19 +237,19 @@ class IngestLog:
             return list(self.batches)
 
     def note_gone(self, until: int) -> list[str]:
-        """Write down that the batches up to a number are not needed, and are known all the same.
+        """Note in the root that the batches up to a number are deleted; they still count as committed.
 
-        From then on whoever opens the log deletes them. Their files are there until :meth:`delete`.
+        From then on opening the log deletes them. Their files are there until :meth:`delete`.
 
         Returns
         -------
         list of str
-            What says so of earlier ones, and is not needed any more.
+            Objects with earlier notes, which are not needed any more.
 
         Raises
         ------
         OSError
-            When that cannot be done: nothing is changed then, or nobody knows.
+            When that cannot be written, or it is not known whether it was.
         TidemillError
             TM5067 when the table is dropped.
         """
@@ -263,13 +263,13 @@ class IngestLog:
         return before
 
     def forget(self, until: int) -> None:
-        """The batches up to a number are not there any more, once :meth:`note_gone` has said so."""
+        """Forget the batches up to a number, after :meth:`note_gone`."""
         with self._lock:
             while self.batches and self.batches[0].number <= until:
                 self.batches.popleft()
 
     def delete(self, gone: Sequence[Batch], before: Sequence[str]) -> None:
-        """Delete batches that are noted as gone, and what :meth:`note_gone` gave. OSError as of objects.
+        """Delete batches that are noted as deleted, and the objects that :meth:`note_gone` gave. OSError as of objects.
 
         Files go before the objects that name them, so that what is left is found when the log is opened next.
         """
@@ -277,7 +277,7 @@ class IngestLog:
         self._remove([*names, *(f"{self.place}/batches/{b.number:012d}" for b in gone), *before])
 
     def drop(self) -> None:
-        """The table is gone, and with it whatever was written into it. OSError as of objects."""
+        """Delete all batches of a dropped table. OSError as of objects."""
         with self._lock:
             self._dropped = True
             remove_all(self.objects, self.place)
@@ -314,7 +314,7 @@ def unreadable(place: str, why: str) -> TidemillError:
         "TM5065",
         "what Spark streams wrote into a table cannot be read",
         got=f"{place}: {why}",
-        hint="see to it that the root can be read, and that nobody deletes files in it, and try again",
+        hint="make the root readable, restore files that were deleted in it, and try again",
     )
 
 
@@ -342,7 +342,7 @@ def remove_all(objects: Objects, place: str) -> None:
 
 
 def tried(delete: Callable[[], object]) -> None:
-    """Delete what nobody needs; what cannot be deleted does no harm, and is told."""
+    """Delete what is not needed; a failure does no harm and is logged."""
     try:
         delete()
     except OSError as error:

@@ -1,7 +1,7 @@
 """Writes the batches of a Spark stream into a table: ``foreachBatch(mill.ingest("t"))``.
 
-Executors write the rows of their partitions as files in the root, and tell the driver the names. When all have, one
-object makes these files a batch of the table. An attempt that fails leaves files that nobody reads.
+Executors write the rows of their partitions as files in the root and return the names to the driver. Then one object
+makes these files a batch of the table. An attempt that fails leaves files that are never read.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _POLL_SECONDS = 0.05
 
 
 class Ingest:
-    """What ``foreachBatch`` calls. It adds each batch of a query once, however often it is given it.
+    """The function that ``foreachBatch`` calls. It adds each batch of a query once, however often it is called.
 
     Parameters
     ----------
-    held : callable
-        Gives the table as it is now. Its errors are raised.
+    table : callable
+        Gives the table as it is now, or raises why it cannot be written into.
     query : str or None
         Whose batches these are; None for the query that calls.
     timeout : float
         Seconds to wait while too many bytes wait to be read.
     """
 
-    def __init__(self, held: Callable[[], IngestedTable], query: str | None, timeout: float) -> None:
-        self._held = held
+    def __init__(self, table: Callable[[], IngestedTable], query: str | None, timeout: float) -> None:
+        self._table = table
         self._query = query
         self._timeout = timeout
 
@@ -55,10 +55,9 @@ class Ingest:
         ------
         TidemillError
             TM5065 and TM5066 when the root cannot be read or written (by executors: within TM5071), TM5071 when Spark
-            gave up or was stopped, TM5067 for a
-            table that is dropped meanwhile, TM5068 for columns that are not those of the table, TM5069 when no query
-            calls and none is named, TM5070 when too many bytes wait. The table has not got the batch then, or the next
-            call finds that it has.
+            gave up or was stopped, TM5067 for a table that is dropped meanwhile, TM5068 for columns that are not those
+            of the table, TM5069 when no query calls and none is named, TM5070 when too many bytes wait. The batch is
+            not in the table then, or the next call finds it there.
         """
         query = self._query or frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
         if not query:
@@ -68,41 +67,42 @@ class Ingest:
                 got=f"batch {batch}, outside of foreachBatch",
                 hint='name who writes: mill.ingest("t", query="load of today")(frame, number)',
             )
-        held = self._held()
-        chosen = _chosen(frame, held.table)
-        if held.log.has(query, batch):
+        target = self._table()
+        chosen = _chosen(frame, target.table)
+        if target.log.has(query, batch):
             return 0
-        held = self._when_there_is_room()
-        folder = held.log.attempt()
-        writer = BatchWriter(held.log.objects, folder, held.table.format, held.table.source().schema.to_arrow())
+        target = self._when_there_is_room()
+        folder = target.log.attempt()
+        writer = BatchWriter(target.log.objects, folder, target.table.format, target.table.source().schema.to_arrow())
         try:
             # collect() would give a part of the names, without an error, when Java ends meanwhile
             found = chosen.mapInArrow(writer, WRITTEN).toArrow().to_pylist()
         except (PySparkException, Py4JError, OSError, EOFError) as error:
-            _remove(held, folder)
-            raise _not_written(held.table, error) from None  # Spark's trace, of hundreds of lines, says no more
+            _remove(target, folder)
+            raise _not_written(target.table, error) from None  # Spark's trace, of hundreds of lines, says no more
         except BaseException:
-            _remove(held, folder)
+            _remove(target, folder)
             raise
-        if held.log.commit(query, batch, sorted(row["name"] for row in found)):
+        if target.log.commit(query, batch, sorted(row["name"] for row in found)):
             return sum(row["rows"] for row in found)
-        _remove(held, folder)
+        _remove(target, folder)
         return 0
 
     def _when_there_is_room(self) -> IngestedTable:
-        """The table, when it has room for more."""
+        """The table, once its waiting bytes are below ``maxSpoolBytes``."""
         deadline = time.monotonic() + self._timeout
         while True:
-            held = self._held()
-            if held.waiting_bytes < held.most_waiting:
-                return held
+            target = self._table()
+            if target.waiting_bytes < target.most_waiting:
+                return target
             if time.monotonic() >= deadline:
                 raise TidemillError(
                     "TM5070",
                     "too many bytes wait to be read",
-                    got=f"{held.table.name}: {held.waiting_bytes:,} bytes, maxSpoolBytes is {held.most_waiting:,}",
-                    hint="see to it that the mill runs (mill.start()) and that a view reads the table; then start the "
-                    "query again, it goes on where it was",
+                    got=f"{target.table.name}: {target.waiting_bytes:,} bytes, maxSpoolBytes is "
+                    f"{target.most_waiting:,}",
+                    hint="run the mill (mill.start()) with a view that reads the table; then start the query again: it "
+                    "continues where it was",
                 )
             time.sleep(_POLL_SECONDS)
 
@@ -117,13 +117,13 @@ def _not_written(table: Table, error: Exception) -> TidemillError:
         "a batch of a Spark stream could not be written",
         got=f"{table.name}: "
         + (" ".join(filter(None, numbered.groups())) if numbered else (lines or [repr(error)])[0]),
-        hint="the table has not got it; start the query again, it goes on with this batch",
+        hint="it is not in the table; start the query again: it continues with this batch",
     )
 
 
-def _remove(held: IngestedTable, folder: str) -> None:
-    """Delete the files of an attempt that is of no use; what is left goes when the mill opens, a day later."""
-    tried(lambda: remove_all(held.log.objects, folder))
+def _remove(target: IngestedTable, folder: str) -> None:
+    """Delete the files of a failed attempt; files that remain are deleted when a mill opens the root a day later."""
+    tried(lambda: remove_all(target.log.objects, folder))
 
 
 def _chosen(frame: DataFrame, table: Table) -> DataFrame:

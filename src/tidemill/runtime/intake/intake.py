@@ -23,7 +23,7 @@ from tidemill.runtime.files.source_files import Reader, Sealing, SourceFiles
 from tidemill.runtime.files.spool_files import SpoolFiles
 from tidemill.runtime.files.totals import Totals
 from tidemill.runtime.intake.history import History
-from tidemill.runtime.intake.keyed_order import most_files, placed
+from tidemill.runtime.intake.keyed_order import in_message_order, most_files
 from tidemill.runtime.intake.lists import Lists
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables import error_budget, static_tables
@@ -39,10 +39,10 @@ from tidemill.state.versions.version import Run, Version
 from tidemill.task.program import StateTable
 
 _SMALL_FILES = 10_000
-"""A table of more files is no small one, whatever their bytes."""
+"""A table with more files is not small, whatever their size."""
 
 _ROW_BYTES = 32
-"""What a row is taken to have before any has been read."""
+"""The assumed bytes of a row before any has been read."""
 
 _OVERDUE = 10_000
 """Milliseconds after which a file that could not be read is tried again though others wait."""
@@ -55,9 +55,9 @@ _Kind = TypeVar("_Kind", bound=SourceFiles)
 class Intake:
     """Positions of every table, and of its history for views that came later.
 
-    A view created after rows were admitted reads them again, up to the position that everyone had reached
-    at its creation. New rows reach it from its first epoch on: order carries no meaning, so history and new
-    rows may come in any order, and when history is at its end the view is complete.
+    A view created after rows were admitted reads them again, up to the positions at its creation. New rows reach it
+    from its first epoch on: history and new rows may come in any order, and when history is at its end the view is
+    complete.
 
     Static tables are the exception: their files are listed once, by :meth:`pin`, and while any of them has bytes or
     history waiting, nothing else is admitted.
@@ -111,7 +111,7 @@ class Intake:
         return copied
 
     def at(self, version: Version) -> None:
-        """What is sealed now is read from this version."""
+        """Read sealed state from this version from now on."""
         self._sealed.version = version
 
     def add_table(self, table: Table) -> None:
@@ -158,20 +158,20 @@ class Intake:
         self._live[table] = pinned
 
     def appeared(self) -> tuple[str, ...]:
-        """What is to be said of files that static tables will not have; it is noted with the next epoch."""
+        """Warnings about files that appeared too late for static tables; the next epoch seals them as known."""
         late = {t: p.appeared for t, p in self._live.items() if p.appeared}
         return tuple(static_tables.appeared_later(t, f).message() for t, f in late.items())
 
     @property
     def must_note(self) -> bool:
-        """Whether something about files is to be written down with an epoch, even if that admits nothing."""
+        """Whether an epoch is due to seal what is known of files, even if it admits nothing."""
         noted = self._given_up or self._lists.must_note or self._cleaning.must_note
         return noted or any(p.appeared for p in self._live.values())
 
     def warnings(self) -> list[str]:
-        """What is to be said since the last call; each thing once."""
-        said, self._warnings = self._warnings, []
-        return [*self._lists.warnings(), *said, *self._cleaning.warnings()]
+        """New warnings since the last call."""
+        warnings, self._warnings = self._warnings, []
+        return [*self._lists.warnings(), *warnings, *self._cleaning.warnings()]
 
     def size(self, table: str, most: int) -> int | None:
         """The bytes of a table's files, read or not; None when there are none, more than ``most``, or no path."""
@@ -226,24 +226,24 @@ class Intake:
     def list_files(self, seconds: float, durable: int) -> None:
         """Look for new files, not more often than every ``seconds`` while known ones wait. Errors as the first listing.
 
-        ``durable`` is the newest epoch that cannot be lost: notifications of what it has are deleted.
+        Notifications of files that the ``durable`` epoch has are deleted.
         """
         self._lists.proceed(self._followed(), seconds, self._sealed.version.epoch, durable)
 
     def list_all(self) -> None:
-        """Look for all that is there now, as far as there is room; the rest follows with :meth:`go_on`."""
+        """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`."""
         self._lists.list_all(self._followed(), self._sealed.version.epoch)
 
     def go_on(self) -> None:
-        """Go on with what has begun to be listed and waited for room."""
+        """Go on with listings that waited for room."""
         self._lists.go_on(self._followed(), self._sealed.version.epoch)
 
     def close(self, durable: int) -> None:
-        """Stop to hear of files; notifications of what the durable epoch has are deleted, others given back."""
+        """Stop receiving notifications; those of durable files are deleted, others put back."""
         self._lists.close(durable)
 
     def _followed(self) -> list[tuple[Table, ListedFiles]]:
-        """Tables whose locations are looked at: those that views read, and not static ones that nobody has used yet."""
+        """Tables whose locations are listed: those that views read, except static ones that have not been used yet."""
         followed = [t for t, p in self._live.items() if t in self._used and p.looked_for]
         return [(self._tables[t], self._files(t, ListedFiles)) for t in followed]
 
@@ -253,7 +253,7 @@ class Intake:
         return live
 
     def use(self, tables: Collection[str]) -> None:
-        """Only these are listed and read from now on: a table that no view reads would fill up."""
+        """List and read only these tables from now on: files of a table that no view reads would pile up."""
         self._used = tables
 
     def follow(self, table: str, segments: Iterable[FileInfo]) -> None:
@@ -262,7 +262,7 @@ class Intake:
         Raises
         ------
         TidemillError
-            TM5023 when a part of it has gone that was not read.
+            TM5023 when a part of it is missing that was not read.
         """
         gone = self._files(table, SpoolFiles).follow(segments)
         if gone:
@@ -297,10 +297,9 @@ class Intake:
     ) -> list[Split]:
         """Splits of the next epoch, every table in turn, within the limits.
 
-        New rows and history take turns when both wait, so that an epoch of few new rows is as short as ever; what
-        appears during an epoch of history waits for no more than that one.
-        ``tasks`` is how many of them are read at a time, so that the splits of a file can be shared out evenly.
-        A table that no view reads is not read either; a view that comes later finds it unread. Static tables come
+        New rows and history take turns when both wait, so that an epoch of few new rows stays short, and new rows wait
+        for one epoch of history at most. ``tasks`` is how many splits are read at a time, so that a file is cut evenly.
+        A table that no view reads is not admitted. Static tables come
         first, in epochs of their own. Tables in ``small`` and others take turns where more than ``least`` bytes wait:
         joins with small tables need no exchange in an epoch without any of their rows.
 
@@ -310,31 +309,31 @@ class Intake:
         Raises
         ------
         UnreadableFilesError
-            For files that may not be read any more: they were listed under other settings, or became links.
+            For files outside ``allowed_paths``: they were listed under other settings, or became links.
         """
         live: list[Progress] = [p for t, p in self._live.items() if t in self._used and not p.done]
         overdue = self._retry_at() < time.time_ns() // 1_000_000 - _OVERDUE
         for suspects in (True, False) if overdue else (False, True):
             splits = self._admit(live, Limits(epoch_bytes, None, split_bytes, tasks, suspects), small, least)
-            self._check_within(splits)
+            self._check_allowed(splits)
             if splits:
                 return splits
         return []
 
-    def _check_within(self, splits: Iterable[Split]) -> None:
+    def _check_allowed(self, splits: Iterable[Split]) -> None:
         listed = [s for s in splits if self._tables[s.table].listed]
         outside = [(s, self._allowed.outside(s.path)) for s in listed if not self._allowed.has_file(s.path)]
         if outside:
             raise UnreadableFilesError(outside)
 
-    def _retry_at(self, told: bool = True) -> float:
-        """When the next file that could not be read may be tried again (ms since 1970)."""
-        found = [p.waits_until(told) for t, p in self._live.items() if t in self._used]
+    def _retry_at(self, warned: bool = True) -> float:
+        """The earliest :meth:`SourceFiles.waits_until` of tables and histories; infinite for none."""
+        found = [p.waits_until(warned) for t, p in self._live.items() if t in self._used]
         found += [p.waits_until() for p in self._history.values()]
         return min((t for t in found if t is not None), default=math.inf)
 
     def _admit(self, live: list[Progress], most: Limits, small: Collection[str], least: int) -> list[Split]:
-        """Splits of those whose turn it is, or of others when these have nothing that can be read now."""
+        """Splits of new rows or history, by turns; of the other side when one has nothing that can be read now."""
         history: list[Progress] = [p for p in self._history.values() if not p.done]
         sides = [history, live] if history and (self._history_is_next or not live) else [live, history]
         static = [p for p in (*history, *live) if self._tables[p.table].static]
@@ -349,24 +348,24 @@ class Intake:
         return []
 
     def _cut(self, waiting: list[Progress], most: Limits) -> list[Split]:
-        """Splits of each, within the limits of all."""
+        """Splits of each table, within the limits of all."""
         splits: list[Split] = []
         budget = most.bytes
         shares: dict[str, int] = {}
         for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
             table = self._tables[progress.table]
             share = max(1, budget // (len(waiting) - number))
-            if table.keyed:  # both books of one trace stay at the same message
+            if table.keyed:  # both books of a trace stay at the same message
                 share = shares.setdefault(table.path, share)
             limits = replace(most, bytes=self._most_bytes(table, share), files=most_files(table))
             late = self.watermark(table.name) if progress.backfill_target is None else None
             admitted = self._as_listed(progress, progress.admit(limits, late, table.unsplittable, table.compressed))
-            splits += placed(admitted, table) if table.keyed else admitted
+            splits += in_message_order(admitted, table) if table.keyed else admitted
             budget -= sum(s.length for s in admitted)
         return splits
 
     def _most_bytes(self, table: Table, share: int) -> int:
-        """How many bytes a table may have of an epoch. What rows have is taken from those read so far."""
+        """How many bytes of a table an epoch may admit. The size of a row is estimated from those read so far."""
         limits = [share]
         if (most := MAX_BYTES.of(table.options)) is not None:
             limits.append(most)
@@ -376,7 +375,7 @@ class Intake:
         return min(limits)
 
     def set_aside(self, failures: Iterable[tuple[Split, TidemillError]]) -> dict[tuple[str, int], TidemillError]:
-        """Files of some splits could not be read; they are tried again later, until they are given up.
+        """Note that files could not be read; they are tried again later, until they are set aside.
 
         Returns
         -------
@@ -407,7 +406,7 @@ class Intake:
 
     def retry_in(self) -> float | None:
         """Seconds until a file that could not be read is tried again; None when there is none to wait for."""
-        at = self._retry_at(told=False)
+        at = self._retry_at(warned=False)
         return None if at == math.inf else max(0.0, at / 1000 - time.time())
 
     def _read_together(self, live: SourceFiles) -> list[SourceFiles]:
@@ -429,7 +428,7 @@ class Intake:
         return first if self._turn[1] else [p for p in waiting if p not in first]
 
     def _as_listed(self, progress: Progress, splits: list[Split]) -> list[Split]:
-        """History may end before its file does: what to check against is the file as it was listed last."""
+        """Splits of history with their file as it was last listed: it may have grown since."""
         if progress.backfill_target is None:
             return splits
         paths = list({s.path: None for s in splits})
@@ -530,11 +529,11 @@ class Intake:
     # -- cleaning -----------------------------------------------------------------------------------
 
     def clean(self, durable: int) -> None:
-        """Clean, beside the epochs, what their tables say of files that were read by epochs up to ``durable``."""
+        """Clean files, in the background, that were read by epochs up to ``durable``."""
         self._cleaning.proceed(self._tables, self._listed(), self._read_again(), durable)
 
     def finish_cleaning(self, durable: int | None) -> None:
-        """Clean for some seconds more, and no longer; not at all without ``durable``."""
+        """Clean for some more seconds, then stop; at once without ``durable``."""
         self._cleaning.finish(self._tables, self._listed(), self._read_again(), durable)
 
     def _listed(self) -> dict[str, ListedFiles]:
@@ -561,7 +560,7 @@ class Intake:
         return {t: (len(p.waiting), p.remaining) for t, p in self._live.items() if not p.done}
 
     def remaining(self) -> int:
-        """Bytes waiting in all tables and histories, as far as they have been listed."""
+        """Bytes waiting in all tables and histories, of files listed so far."""
         return sum(p.remaining for p in (*self._live.values(), *self._history.values()))
 
     def state_tables(self) -> dict[str, StateTable]:
@@ -571,8 +570,8 @@ class Intake:
     def to_json(self) -> dict[str, Any]:
         """As stored in a manifest: what is not in state tables.
 
-        Places in histories, files of static tables as they were first listed, rows read and malformed, totals, and
-        when locations were listed whole of which notifications tell.
+        Progress of histories, files of static tables as they were first listed, rows read and malformed, totals, and
+        times of full listings of locations with notifications.
         """
         pinned = {t: p.pinned.values() for t, p in self._live.items() if p.pinned}
         return {

@@ -1,4 +1,4 @@
-"""Places of messages in the order of an epoch, for tables whose rows follow from messages in their order."""
+"""Message order within an epoch, for keyed tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tidemill.runtime.tables.table import Table
 from tidemill.sources.split import Split
 
 _PLACES = 1 << 40
-"""At least so many places in the order of an epoch has a file: rows of some formats are numbered, not their bytes."""
+"""The least range of order numbers of a file: some formats number rows, not bytes."""
 _MOST_ORDERED = 1 << 18
-"""Files of a keyed table in an epoch, so that places stay below 2^63."""
+"""The most files of a keyed table in an epoch, so that order numbers stay below 2^63."""
 
 
-def placed(splits: list[Split], table: Table) -> list[Split]:
-    """The same splits, which are in the order of admission, with what makes positions places in that order."""
+def in_message_order(splits: list[Split], table: Table) -> list[Split]:
+    """Splits in their order of admission, with the base that makes their positions numbers of that order."""
     bases: dict[str, int] = {}
     end = 0
     for split in splits:

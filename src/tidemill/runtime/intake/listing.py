@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,14 +22,13 @@ from tidemill.sources.objects.listing import PAGE_KEYS, Cursor, ObjectListing
 
 _LONGEST_PAUSE = 60.0
 _QUESTIONS = 16
-"""How many objects a store is asked for at a time."""
+"""How many objects are asked for at a time."""
 
 
 class LocationList:
     """List of one location. A pass goes on while the tables have room, and waits where it is when they have none.
 
-    What a listing found stays in the order of names, so that the tables of one location have the same files at any
-    time.
+    Files are found in the order of names, so that all tables of a location have the same files at any time.
 
     Parameters
     ----------
@@ -36,17 +36,17 @@ class LocationList:
     tables : sequence of ListedFiles
     cursors : mapping
         How far the location had been listed, of an object store.
-    whole_at : float, optional
-        When the last whole listing of a location with notifications began (seconds since 1970), if there was one.
+    full_listing_at : float, optional
+        When the last full listing of a location with notifications began (seconds since 1970), if there was one.
     allowed : AllowedPaths, optional
         What may be listed; links may lead elsewhere.
 
     Attributes
     ----------
-    whole_every : float
+    full_listing_every : float
         Seconds after which such a location is listed again.
-    said : list of str
-        What is to be said of single files; for who warns.
+    warnings : list of str
+        New warnings about single files, for the caller to take.
     """
 
     def __init__(
@@ -54,26 +54,26 @@ class LocationList:
         location: Location,
         tables: Sequence[ListedFiles],
         cursors: Mapping[str, Cursor],
-        whole_at: float | None = None,
+        full_listing_at: float | None = None,
         allowed: AllowedPaths | None = None,
     ) -> None:
         self.location = location
         self._allowed = allowed or AllowedPaths()
         self.tables = tables
-        self.whole_at, self.whole_every = whole_at, 0.0
+        self.full_listing_at, self.full_listing_every = full_listing_at, 0.0
         self._begun_at = 0.0
         self._asked: dict[str, int] = {}
         self._unwanted: set[str] = set()
-        self.said: list[str] = []
+        self.warnings: list[str] = []
         self._there = True
         self._seen = bool(cursors)
         self._objects: ObjectListing | None = None
         if location.objects:
             self._objects = ObjectListing(location.pattern, location.connection, location.filters.recursive, cursors)
         self._pass: Iterator[list[FileInfo]] | None = None
-        self._whole = False
+        self._full = False
         self._ended_at = -1e9
-        self._has_ended = whole_at is not None or bool(cursors)
+        self._has_ended = full_listing_at is not None or bool(cursors)
         self._pause = 0.0
 
     @property
@@ -89,23 +89,23 @@ class LocationList:
     def proceed(self, seconds: float) -> str | None:
         """Go on with a pass; begin one when nothing waits, or the last one is ``seconds`` old.
 
-        Where notifications tell of new files, a pass lists everything, and begins when its time has come.
+        With notifications a pass lists everything, and begins when its interval is over.
 
         Returns
         -------
         str or None
-            What is to be said of a store that could not be listed and will be asked again.
+            A warning when a store could not be listed; it is asked again.
 
         Raises
         ------
         TidemillError
-            As listing the location, when it has never been listed: an error of whoever wrote its path.
+            As listing the location, when it has never been listed: its path may be wrong.
         """
         if self._pass is None:
             age = time.monotonic() - self._ended_at
             if age < self._pause or not self._due(age >= seconds):
                 return None
-            self.begin(whole=self.location.queue is not None)
+            self.begin(full=self.location.queue is not None)
         try:
             self.go_on()
         except TidemillError as error:
@@ -119,24 +119,24 @@ class LocationList:
     def _due(self, old: bool) -> bool:
         if self.location.queue is None:
             return old or all(t.done for t in self.tables)
-        return self.whole_at is None or not 0 <= time.time() - self.whole_at < self.whole_every
+        return self.full_listing_at is None or not 0 <= time.time() - self.full_listing_at < self.full_listing_every
 
     def list_all(self) -> None:
-        """Begin anew and take all that is there now, as far as there is room. Errors as listing the location."""
-        self.begin(whole=True)
+        """Begin a full listing, as far as there is room. Errors as listing the location."""
+        self.begin(full=True)
         try:
             self.go_on()
         except BaseException:
             self._pass = None
             raise
 
-    def begin(self, whole: bool) -> None:
+    def begin(self, full: bool) -> None:
         """Begin a pass."""
-        self._whole, self._begun_at = whole, time.time()
+        self._full, self._begun_at = full, time.time()
         for table in self.tables:
             table.begin_listing()
         if self._objects is not None:
-            self._pass = self._objects.pages(whole)
+            self._pass = self._objects.pages(full)
         else:
             self._pass = self._local() if self.location.local else self.location.pages()
 
@@ -154,7 +154,7 @@ class LocationList:
                 self._objects.found_new(new)
 
     def _wants(self, info: FileInfo) -> bool:
-        """Whether a file is wanted; of one that no codec reads, or that lies elsewhere, it is said, once."""
+        """Whether a file is to be read; warns once of one without a codec or outside ``allowed_paths``."""
         try:
             if not self.location.wants(info):
                 return False
@@ -164,11 +164,11 @@ class LocationList:
         except TidemillError as error:
             if info.path not in self._unwanted and len(self._unwanted) < ROOM:
                 self._unwanted.add(info.path)
-                self.said.append(error.message())
+                self.warnings.append(error.message())
             return False
 
     def _is_text(self, name: str) -> bool:
-        """Whether the name of a file is UTF-8; of another it is said, once."""
+        """Whether the name of a file is UTF-8; warns once of another one."""
         if name.isascii() or name.encode(errors="replace").decode() == name:
             return True
         if name not in self._unwanted and len(self._unwanted) < ROOM:
@@ -177,11 +177,11 @@ class LocationList:
             error = TidemillError(
                 "TM5044", "the name of a file is not UTF-8", got=repr(shown), hint="rename it; others go on without it"
             )
-            self.said.append(error.message())
+            self.warnings.append(error.message())
         return False
 
     def _check_there(self) -> None:
-        """Say once that the directory of a glob does not exist. TM5001 with failOnMissing.
+        """Warn once that the directory of a glob does not exist. TM5001 with failOnMissing.
 
         A store is not asked once there was an object.
         """
@@ -189,25 +189,25 @@ class LocationList:
         if missing is not None and self.location.filters.fail_on_missing:
             raise missing
         if missing is not None and self._there:
-            self.said.append(missing.message())
+            self.warnings.append(missing.message())
         self._there = missing is None
 
     def _end(self) -> None:
         self._check_there()
-        if self._objects is None or self._whole:
+        if self._objects is None or self._full:
             for table in self.tables:
                 table.end_listing()
-        if self._whole:
-            self.whole_at = self._begun_at
+        if self._full:
+            self.full_listing_at = self._begun_at
         self._pass, self._ended_at, self._has_ended, self._pause = None, time.monotonic(), True, 0.0
 
     # -- notifications ------------------------------------------------------------------------------
 
-    def notified(self, told: Mapping[str, Created]) -> dict[str, TidemillError]:
-        """Take over what notifications say of objects, as if they were listed.
+    def notified(self, named: Mapping[str, Created]) -> dict[str, TidemillError]:
+        """Take over objects that notifications name, as if they were listed.
 
-        They may be old, in any order, or leave something out. So the store is asked for objects of which not enough is
-        said, or that are known as something else, and for all where times count: they are not those of listings.
+        Notifications may be old, out of order or incomplete. So the store is asked for objects whose notification is
+        incomplete or differs from what is known, and for all where times count: they differ from those of listings.
 
         Returns
         -------
@@ -215,23 +215,24 @@ class LocationList:
             TM5001 for objects that are not there, TM5030 to TM5036 for those that could not be asked for, TM5006 for
             those that cannot be read.
         """
-        infos = {p: i for p, c in told.items() if (i := c.info(p)) is not None and not self.location.filters.timed}
+        timed = self.location.filters.timed
+        infos = {p: i for p, c in named.items() if (i := c.info(p)) is not None and not timed}
         doubtful = {p for table in self.tables for p in table.known_otherwise(infos.values())}
         sure = [i for p, i in infos.items() if p not in doubtful]
-        asked = self._ask([p for p in told if p in doubtful or p not in infos])
+        asked = self._ask([p for p in named if p in doubtful or p not in infos])
         found = sure + [a for a in asked.values() if isinstance(a, FileInfo)]
         failed = {p: a for p, a in asked.items() if isinstance(a, TidemillError)}
         return failed | self._discover(found)
 
     def look_again(self) -> None:
-        """Ask the store for files that are not what was listed: nothing else may tell what they are now."""
+        """Ask the store for files that are not the version that was listed: no notification may come of them."""
         suspects = {p: n for table in self.tables for p, n in table.not_as_listed().items()}
         found = self._ask([p for p, tried in suspects.items() if self._asked.get(p) != tried])
         self._asked = suspects
         self._discover([a for a in found.values() if isinstance(a, FileInfo)])
 
     def knows_unsealed(self, paths: Iterable[str]) -> bool:
-        """Whether a table knows something of any of some files that is in no version yet."""
+        """Whether anything that a table knows of one of these files is not sealed yet."""
         names = list(paths)
         return any(table.unsealed(names) for table in self.tables)
 
@@ -261,8 +262,8 @@ class LocationList:
             return error
 
     def _local(self) -> Iterator[list[FileInfo]]:
-        """Files of a directory or glob whose names are not known, by name, and of all if tables mind changes."""
-        found: list[pa.Array] = []
+        """Files of a directory or glob with unknown names, in order; all files if a table reads changed ones."""
+        found: list[pa.Array[Any]] = []
         for names in file_names(self.location.pattern, self.location.filters.recursive):
             wanted = [n for n in names if self.location.filters.wants_name(n) and self._is_text(n)]
             unknown = {n for table in self.tables for n in table.unknown(wanted)}
@@ -273,5 +274,5 @@ class LocationList:
         names_ = pc.unique(pa.chunked_array(found)) if len(found) > 1 else found[0]
         ordered = names_.take(pc.sort_indices(names_)) if len(found) > 1 else names_
         for start in range(0, len(ordered), PAGE_KEYS):
-            infos = (file_info(name) for name in ordered[start : start + PAGE_KEYS].to_pylist())
+            infos = (file_info(str(name)) for name in ordered[start : start + PAGE_KEYS].to_pylist())
             yield [info for info in infos if info is not None]

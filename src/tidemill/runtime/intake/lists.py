@@ -1,4 +1,4 @@
-"""List of all locations: passes over each, the queues that tell of new files, and what a version keeps of both."""
+"""List of all locations: listings, queues with notifications, and what a version keeps of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Followed = Sequence[tuple[Table, ListedFiles]]
 
 
 class Lists:
-    """Looks for the files of all tables. A location and a queue are asked once for all tables that they are of.
+    """Looks for the files of all tables. A location or queue that several tables have is asked once.
 
     Parameters
     ----------
@@ -39,17 +39,17 @@ class Lists:
         self._queues: dict[Queue, QueueListener] = {}
         self._cursors: dict[str, dict[str, Cursor]] = {}
         self._moved: dict[str, dict[str, Cursor]] = {}
-        self._whole: dict[str, tuple[str, float]] = {t: (str(q), float(at)) for t, (q, at) in kept.items()}
-        self._to_hear: set[Queue] = set()
+        self._full_listings: dict[str, tuple[str, float]] = {t: (str(q), float(at)) for t, (q, at) in kept.items()}
+        self._to_receive: set[Queue] = set()
         self._warnings: list[str] = []
 
     def copy(self) -> Lists:
         """The same, to return to when a statement fails."""
         copied = copy.copy(self)
-        copied._locations, copied._cursors, copied._whole = (
+        copied._locations, copied._cursors, copied._full_listings = (
             dict(self._locations),
             dict(self._cursors),
-            dict(self._whole),
+            dict(self._full_listings),
         )
         return copied
 
@@ -60,18 +60,18 @@ class Lists:
     def drop(self, table: str) -> None:
         """Forget a table."""
         self._cursors.pop(table, None)
-        self._whole.pop(table, None)
+        self._full_listings.pop(table, None)
         self._locations = {
             p: found for p, found in self._locations.items() if all(t.table != table for t in found.tables)
         }
 
     def warnings(self) -> list[str]:
-        """What is to be said since the last call; each thing once."""
-        said, self._warnings = self._warnings, []
+        """New warnings since the last call."""
+        warnings, self._warnings = self._warnings, []
         for lister in self._locations.values():
-            said += lister.said
-            lister.said = []
-        return said
+            warnings += lister.warnings
+            lister.warnings = []
+        return warnings
 
     def proceed(self, followed: Followed, seconds: float, epoch: int, durable: int) -> None:
         """Look for new files, not more often than every ``seconds`` while known ones wait.
@@ -87,40 +87,40 @@ class Lists:
             As listing a location for the first time; later that is a warning. TM5075 without the client of queues.
         """
         for lister in self._listers(followed):
-            said = lister.proceed(seconds)
-            if said is not None:
-                self._warnings.append(said)
-        for listener, listers in self._heard():
-            self._warnings += listener.hear(listers, epoch, durable)
+            warning = lister.proceed(seconds)
+            if warning is not None:
+                self._warnings.append(warning)
+        for listener, listers in self._listeners():
+            self._warnings += listener.receive(listers, epoch, durable)
             for lister in listers:
                 lister.look_again()
         self.note_changed(followed)
 
     def list_all(self, followed: Followed, epoch: int) -> None:
-        """Look for all that is there now, as far as there is room; the rest follows with :meth:`go_on`."""
+        """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`."""
         for lister in self._listers(followed):
             lister.list_all()
-        self._to_hear = {location.queue for location in self._locations if location.queue is not None}
+        self._to_receive = {location.queue for location in self._locations if location.queue is not None}
         self.go_on(followed, epoch)
         self.note_changed(followed)
 
     def go_on(self, followed: Followed, epoch: int) -> None:
-        """Go on with what was begun and waited for room; a queue is heard when all its locations are listed."""
+        """Go on with listings that waited for room; a queue is read when all its locations are listed."""
         for lister in self._listers(followed):
             lister.go_on()
-        for listener, listers in self._heard():
+        for listener, listers in self._listeners():
             queue = listers[0].location.queue
-            if queue in self._to_hear and not any(p.under_way for p in listers):
-                self._to_hear.discard(queue)
-                self._warnings += listener.hear_all(listers, epoch)
+            if queue in self._to_receive and not any(p.under_way for p in listers):
+                self._to_receive.discard(queue)
+                self._warnings += listener.receive_all(listers, epoch)
             for lister in listers:
                 lister.look_again()
 
     def _listers(self, followed: Followed) -> list[LocationList]:
         """One for each location. When a table has come to a location it is listed from the beginning.
 
-        A location of no table in use is not listed. Its messages may go meanwhile, so it is listed as a whole when it
-        returns.
+        A location of no table in use is not listed. Its messages may be lost meanwhile, so it is listed completely
+        when it is used again.
         """
         of_location: dict[Location, list[tuple[Table, ListedFiles]]] = {}
         for table, live in followed:
@@ -134,10 +134,10 @@ class Lists:
                 self._locations[location].tables = tables
             else:
                 self._locations[location] = self._lister(location, found)
-            self._locations[location].whole_every = min(table.backfill_seconds for table, _ in found)
+            self._locations[location].full_listing_every = min(table.backfill_seconds for table, _ in found)
         for location in kept.keys() - self._locations.keys():
             for live in kept[location].tables:
-                self._whole.pop(live.table, None)
+                self._full_listings.pop(live.table, None)
         return list(self._locations.values())
 
     def _lister(self, location: Location, found: Followed) -> LocationList:
@@ -146,12 +146,14 @@ class Lists:
         tables = [live for _, live in found]
         if location.queue is None:
             return LocationList(location, tables, cursors, allowed=self._allowed)
-        whole = [self._whole.get(t.name, ("", 0.0)) for t, _ in found]
-        whole_at = min(at for _, at in whole) if all(url == location.queue.url for url, _ in whole) else None
-        return LocationList(location, tables, cursors, whole_at, self._allowed)
+        listings = [self._full_listings.get(t.name, ("", 0.0)) for t, _ in found]
+        full_listing_at = (
+            min(at for _, at in listings) if all(url == location.queue.url for url, _ in listings) else None
+        )
+        return LocationList(location, tables, cursors, full_listing_at, self._allowed)
 
-    def _heard(self) -> list[tuple[QueueListener, list[LocationList]]]:
-        """Queues, each with all locations that it may tell of."""
+    def _listeners(self) -> list[tuple[QueueListener, list[LocationList]]]:
+        """Queues, each with all its locations."""
         of_queue: dict[Queue, list[LocationList]] = {}
         for location, lister in self._locations.items():
             if location.queue is not None:
@@ -163,18 +165,18 @@ class Lists:
         return [(self._queues[queue], found) for queue, found in of_queue.items()]
 
     def note_changed(self, followed: Iterable[tuple[Table, ListedFiles]]) -> None:
-        """Tell of files that changed or went. Of those that a queue told of too early it will tell again."""
+        """Warn of files that changed or were deleted, except those whose notification comes again."""
         found = list(followed)
-        gone = {p for _, live in found for p in live.told_gone}
+        gone = {p for _, live in found for p in live.deleted_files}
         waited = {p for listener in self._queues.values() for p in listener.gone(gone)} if gone else set()
         for table, live in found:
-            if live.told_changed:
+            if live.changed_files:
                 self._warnings.append(file_warnings.changed_later(live).message())
-                live.told_changed = []
-            lost = [p for p in live.told_gone if p not in waited]
+                live.changed_files = []
+            lost = [p for p in live.deleted_files if p not in waited]
             if lost:
                 self._warnings.append(file_warnings.gone(table.name, lost).message())
-            live.told_gone = []
+            live.deleted_files = []
 
     # -- versions -----------------------------------------------------------------------------------
 
@@ -200,7 +202,7 @@ class Lists:
         return parts
 
     def sealed(self, epoch: int) -> None:
-        """All that has been found is in this epoch, and what :meth:`sealing` gave is written."""
+        """Note that this epoch sealed all files that were found, and what :meth:`sealing` gave."""
         self._cursors |= self._moved
         self._moved = {}
         for listener in self._queues.values():
@@ -208,9 +210,9 @@ class Lists:
         for location, lister in self._locations.items():
             for live in lister.tables:
                 if location.queue is None:
-                    self._whole.pop(live.table, None)
-                elif lister.whole_at is not None:
-                    self._whole[live.table] = (location.queue.url, lister.whole_at)
+                    self._full_listings.pop(live.table, None)
+                elif lister.full_listing_at is not None:
+                    self._full_listings[live.table] = (location.queue.url, lister.full_listing_at)
 
     def close(self, durable: int) -> None:
         """Delete messages of what the durable epoch has, and give others back."""
@@ -220,5 +222,5 @@ class Lists:
         self._queues = {}
 
     def to_json(self) -> dict[str, list[Any]]:
-        """When places with notifications were listed whole, by table, as of the newest sealed version."""
-        return {table: list(whole) for table, whole in self._whole.items()}
+        """Queue and time of the last full listing, by table with notifications, as of the newest sealed version."""
+        return {table: list(listing) for table, listing in self._full_listings.items()}

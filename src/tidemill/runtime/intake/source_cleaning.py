@@ -1,4 +1,4 @@
-"""Cleans the files of tables that have ``cleanSource``, beside the epochs: when which file may go, and what is noted.
+"""Cleans files of tables with ``cleanSource``, in the background: which files may go, and what is sealed about them.
 
 A file that was read to its end is put into the queue of its table with the epoch that read it, see
 ``runtime/files/file_progress.py``. It is cleaned when
@@ -7,12 +7,12 @@ A file that was read to its end is put into the queue of its table with the epoc
 - no view waits for history of the table, and none that is created later would read the file: its name has left the list
   table for the cleaned table, durably. Without retention that happens with the epoch that read it, else with one after
   the retention. Tables that keep their rows need no such step: views begin with these rows;
-- every other table of the mill that names the file is through with it in the same sense.
+- the same holds for every other table of the mill that names the file.
 
-Then a thread of its own looks whether the file is what was read, and deletes or moves it. When that is done its row in
-the queue goes with the next epoch. A crash before that lets it be cleaned again: it is gone, which is fine.
+Then a background thread checks that the file is the version that was read, and deletes or moves it. The next epoch
+removes its row from the queue. After a crash before that the file is cleaned again, which does nothing.
 
-In memory are some thousands of files of each table at a time.
+A few thousand files of each table are in memory at a time.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from tidemill.sources.locations.location import Location
 from tidemill.state.runs.sst import Part
 
 MOST = 10_000
-"""So many files of a table are taken from its queue at a time; as many may wait to be noted before an epoch is due."""
+"""The most files taken from the queue of a table at a time, and the most results that wait for the next epoch."""
 
 _BLOCK = 1024
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LOOK_AGAIN = 60.0
-"""Seconds between two looks for files whose retention is over, at most; so long the end of it may go unnoted."""
+"""The longest time between two searches for files whose retention is over (s)."""
 _LAST_SECONDS = 10.0
 
 
@@ -58,29 +58,29 @@ _LAST_SECONDS = 10.0
 class _Pass:
     """How far the queue of a table has been looked through.
 
-    ``behind`` is the place. When all was looked at that may go (``ended``) and something was ``left``, a new pass
-    begins, not before ``again_at``. Nothing is tried before ``rests_until``.
+    ``after`` is the last key. When the pass has ``ended`` and some files were ``postponed``, a new one begins, not
+    before ``again_at``. Nothing is tried before ``paused_until``.
     """
 
-    behind: bytes = b""
+    after: bytes = b""
     ended: bool = False
-    left: bool = False
+    postponed: bool = False
     pause: float = 0.0
     again_at: float = 0.0
-    rests_until: float = 0.0
+    paused_until: float = 0.0
 
-    def leave(self, failed: bool = False) -> None:
-        """Something is left for later; what comes behind it is tried now, unless this ``failed``."""
-        self.left = True
+    def postpone(self, failed: bool = False) -> None:
+        """Postpone some files; those after them are tried now, unless cleaning ``failed``."""
+        self.postponed = True
         self.pause = min(max(2 * self.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
         self.again_at = time.monotonic() + self.pause
         if failed:
-            self.rests_until = self.again_at
+            self.paused_until = self.again_at
 
 
 @dataclass
 class _Job:
-    """What the thread does for one table."""
+    """The files of one table that the thread cleans."""
 
     table: str
     location: Location
@@ -91,7 +91,7 @@ class _Job:
 
 @dataclass
 class Notes:
-    """What an epoch is to write down: parts of state tables, and what they are about, by table."""
+    """What the next epoch seals about cleaned files: parts of state tables, and the files, by table."""
 
     parts: list[Part] = field(default_factory=list)
     gone: dict[str, list[ToClean]] = field(default_factory=dict)
@@ -117,26 +117,26 @@ class SourceCleaning:
         self._jobs: list[_Job] = []
         self._stop = threading.Event()
         self._warnings: list[str] = []
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._failing: set[str] = set()
 
     def forget(self, table: str) -> None:
-        """A table has changed, or gone."""
+        """Forget a table that was changed or dropped."""
         for kept in (self._passes, self._gone, self._forgotten):
             kept.pop(table, None)
         self._failing.discard(table)
 
     def warnings(self) -> list[str]:
-        """What is to be said since the last call."""
-        said, self._warnings = self._warnings, []
-        return said
+        """New warnings since the last call."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
     # -- what may go --------------------------------------------------------------------------------
 
     def proceed(
         self, tables: Mapping[str, Table], live: Mapping[str, ListedFiles], waiting: Collection[str], durable: int
     ) -> None:
-        """Let the thread clean what may go by now, unless it is busy. Looks at some thousands of names at most.
+        """Let the thread clean files that may go now, unless it is busy. Looks at some thousands of names at most.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class SourceCleaning:
                 name, self._through(table, files, rule, found, durable), tables, live, waiting, durable
             )
             if len(ready) + len(self._gone.get(name, ())) - settled < len(found):
-                self._passes[name].leave()
+                self._passes[name].postpone()
             if ready:
                 self._jobs.append(_Job(name, table.location, rule, {e.path: e for e in ready}))
         if self._jobs:
@@ -170,7 +170,7 @@ class SourceCleaning:
     def _through(
         self, table: Table, files: ListedFiles, rule: CleanSource, found: list[ToClean], durable: int
     ) -> list[ToClean]:
-        """Those of some files that no view of this table wants any more."""
+        """The files that no view of this table will read any more."""
         paths = [e.path for e in found]
         rows = files.in_list(paths) if table.kept else files.forgotten(paths)
         listed = {} if table.kept else files.in_list([p for p in paths if p not in rows])
@@ -191,25 +191,25 @@ class SourceCleaning:
         """The next durable files of a queue whose retention is over."""
         known = self._passes.setdefault(table.name, _Pass())
         noted, now = self._gone.get(table.name, {}), time.monotonic()
-        if now < known.rests_until or len(noted) >= MOST:
+        if now < known.paused_until or len(noted) >= MOST:
             return []
-        if known.ended and known.left and now >= known.again_at:
-            known.behind, known.left = b"", False
+        if known.ended and known.postponed and now >= known.again_at:
+            known.after, known.postponed = b"", False
         known.ended = True
         queue, found = clean_queue(table.uid), list[ToClean]()
-        low = known.behind + b"\0" if known.behind else b""
+        low = known.after + b"\0" if known.after else b""
         latest = time.time_ns() // 1_000_000 - rule.retention
         for rows in self._reader(queue).iterate(low=low, block=_BLOCK):
             for number, entry in enumerate(queued_files(queue, rows)):
                 if entry.epoch > durable:
                     return found
                 if entry.read_at > latest:
-                    known.rests_until = now + min((entry.read_at - latest) / 1000, _LOOK_AGAIN)
+                    known.paused_until = now + min((entry.read_at - latest) / 1000, _LOOK_AGAIN)
                     return found
                 if len(found) >= MOST:
                     known.ended = False
                     return found
-                known.behind = rows.keys[number]
+                known.after = rows.keys[number]
                 if entry not in noted:
                     found.append(entry)
         return found
@@ -223,7 +223,7 @@ class SourceCleaning:
         waiting: Collection[str],
         durable: int,
     ) -> list[ToClean]:
-        """Those that no other table is still to read, nor this one under another name."""
+        """The files that no other table is still to read, nor this one under another name."""
         for other, table in tables.items():
             files = live.get(other)
             if not ready or files is None:
@@ -244,8 +244,8 @@ class SourceCleaning:
                     for e, paths in wanted.items()
                     if not all(p in through and e.is_version(through[p]) for p in paths)
                 }
-            elif wanted and (name, other) not in self._told and other not in waiting:
-                self._told.add((name, other))
+            elif wanted and (name, other) not in self._warned and other not in waiting:
+                self._warned.add((name, other))
                 first = next(iter(wanted)).path
                 self._warnings.append(file_warnings.wanted_elsewhere(name, first, other).message())
             ready = [e for e in ready if e not in wanted]
@@ -258,7 +258,7 @@ class SourceCleaning:
             files = [FileInfo(e.path, e.size, e.modified, e.etag) for e in job.files.values()]
             try:
                 job.outcome = clean(job.location, job.rule, files, self._stop.is_set)
-            except Exception as error:  # whoever waits for this thread must hear of it
+            except Exception as error:  # becomes a warning
                 said = error if isinstance(error, TidemillError) else _unforeseen(error)
                 job.outcome.failed = dict.fromkeys(job.files, said)
 
@@ -278,7 +278,7 @@ class SourceCleaning:
                 self._failing.add(job.table)
                 self._warnings.append(file_warnings.not_cleaned(job.table, outcome.failed).message())
             if len(done) < len(job.files):
-                known.leave(failed=True)
+                known.postpone(failed=True)
             else:
                 known.pause = 0.0
 
@@ -289,9 +289,9 @@ class SourceCleaning:
         waiting: Collection[str],
         durable: int | None,
     ) -> None:
-        """Clean for some seconds what may go, and end the thread; without ``durable`` end it after the file it is at.
+        """Clean for some seconds, and end the thread; without ``durable`` end it after its current file.
 
-        The rest, and what has been cleaned now, is looked at again when the root is opened next.
+        All files still in the queue are looked at again when the root is opened next.
         """
         until = time.monotonic() + _LAST_SECONDS
         while not self._stop.is_set() and durable is not None and time.monotonic() < until:
@@ -307,12 +307,12 @@ class SourceCleaning:
 
     @property
     def must_note(self) -> bool:
-        """Whether an epoch is due that notes what has become of files, even if it admits nothing."""
+        """Whether an epoch is due to seal what was cleaned, even if it admits nothing."""
         late = time.monotonic() >= self._forget_by and any(self._forgotten.values())
         return late or any(len(gone) >= MOST for gone in self._gone.values())
 
     def notes(self, tables: Mapping[str, Table], waiting: Collection[str], epoch: int) -> Notes:
-        """What an epoch writes down; nothing is changed. Names of tables ``waiting`` stay where they are."""
+        """What an epoch seals; nothing is changed. Names of tables ``waiting`` stay in the list table."""
         notes = Notes()
         for name, table in tables.items():
             gone = list(self._gone.get(name, ()))
@@ -332,7 +332,7 @@ class SourceCleaning:
         return notes
 
     def noted(self, notes: Notes) -> None:
-        """It has been written down."""
+        """Forget notes that were sealed."""
         for name, gone in notes.gone.items():
             for entry in gone:
                 del self._gone[name][entry]

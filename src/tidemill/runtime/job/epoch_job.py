@@ -34,8 +34,8 @@ _AFTER_JAVA = "open the root again: the mill goes on from its last checkpoint, a
 class EpochJobs:
     """Runs epochs in one Spark context.
 
-    The RDD that a job starts from holds nothing but numbers, and is kept: making one takes as long as the
-    tasks of a small epoch. Splits travel with the function instead.
+    The RDD that a job starts from has only numbers and is reused: making one takes as long as the tasks of a small
+    epoch. Splits are sent with the function.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -43,7 +43,7 @@ class EpochJobs:
         self._numbers: dict[int, RDD[int]] = {}
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
-        """Run all supersteps and return the reports of the attempts that counted.
+        """Run all supersteps and return the reports of the successful attempts.
 
         With one partition all supersteps run in one task, one after the other, without a shuffle.
 
@@ -109,7 +109,7 @@ def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Prog
 
 
 class _Sent(Broadcast[Program]):  # type: ignore[misc]
-    """A broadcast that functions name without a question to Java: one without an answer would print its trace."""
+    """A broadcast whose pickling does not call Java, which would print a trace where Java has ended."""
 
     def __init__(self, context: SparkContext, program: Program) -> None:
         self._registry = context._pickled_broadcast_vars

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from pyspark import Broadcast
 
+from tidemill.plan.lowering.analysis.event_time import Lag
 from tidemill.plan.lowering.assemble import Assembler, state_tables
-from tidemill.plan.lowering.event_time import Lag
 from tidemill.state.versions.version import Run
 from tidemill.task.program import Program, ScanStep, StateTable
 
 _MOST = 8
-"""Programs kept besides the one for every epoch; more combinations of moving tables are served by that one."""
+"""Programs kept besides the one for every epoch, which serves further combinations of changing tables."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Prepared:
     unchanged: frozenset[str] = frozenset()
 
     def fits(self, runs: Iterable[Run]) -> bool:
-        """Whether these are right results of an epoch: nothing changed that the program takes to be unchanged."""
+        """Whether an epoch with these runs is right: nothing changed that the program takes to be unchanged."""
         return not any(run.table in self.unchanged for run in runs)
 
 
 class EpochPrograms:
-    """Made once for a catalog.
+    """The programs of one catalog.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Runs the job of an epoch until its results count.
+"""Runs the job of an epoch until its results are right.
 
 A job may have to be run again although no task failed for good: splits begin in the middle of a file and guess whether
 that is within quotes, and a program that takes small tables to be unchanged may meet one that changes.
@@ -16,12 +16,12 @@ from tidemill.runtime.job.superstep import TaskReport
 from tidemill.sources.split import Split, SplitResult
 
 _MAY_BE_GUESSED = ("TM4020", "TM4074")
-"""Numbers of errors that a wrong guess about quotes can lead to: rows too long, and columns that are none."""
+"""Numbers of errors that a wrong guess about quotes can lead to: rows that are too long, and unknown columns."""
 
 
 @dataclass(frozen=True)
 class EpochRun:
-    """A job whose results count. ``redone`` is how often it was run again."""
+    """A job with right results. ``redone`` is how often it was run again."""
 
     prepared: Prepared
     reports: Sequence[TaskReport]
@@ -49,7 +49,7 @@ def run_until_right(
     prepared : Prepared
         The program to begin with.
     programs : EpochPrograms
-        Has the one that serves every epoch.
+        With the one that serves every epoch.
     wrong_guesses : callable
         The truth about quotes at the beginning of splits, None when it was guessed right.
 
@@ -66,7 +66,7 @@ def run_until_right(
             certain = without_guesses(splits)
             if error.number not in _MAY_BE_GUESSED or len(certain) == len(splits):
                 raise
-            splits = certain  # read less, but surely
+            splits = certain  # fewer bytes, without guesses
         else:
             truth = wrong_guesses(found.results)
             if truth is not None:

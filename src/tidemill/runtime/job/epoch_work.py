@@ -1,11 +1,11 @@
-"""What an epoch has to do and what became of it, read off the program: no state, no Spark."""
+"""The work and the results of an epoch in terms of its program: no state, no Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from tidemill.runtime.job.superstep import TaskReport, Work
+from tidemill.runtime.job.superstep import Work
 from tidemill.sources.split import Split
 from tidemill.task.program import (
     TABLE_STEPS,
@@ -18,14 +18,14 @@ from tidemill.task.program import (
 
 
 def snapshot_steps(program: Program, epochs: Collection[int]) -> list[int]:
-    """Source steps that give a new reader, created at one of the epochs, the contents of an older view."""
+    """Source steps that give a view created at one of the epochs the rows of an older view."""
     return [
         i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.created_at_epoch in epochs
     ]
 
 
 def must_begin(program: Program, not_begun: Collection[str]) -> bool:
-    """Whether a new view has a row to give before any input came: an aggregate without GROUP BY."""
+    """Whether a new view has a row before any input: an aggregate without GROUP BY."""
     return any(
         isinstance(s.operation, GroupChanges)
         and s.operation.emit
@@ -36,7 +36,7 @@ def must_begin(program: Program, not_begun: Collection[str]) -> bool:
 
 
 def share_out(program: Program, splits: Sequence[Split], snapshots: Sequence[int], partitions: int) -> list[Work]:
-    """Give splits to partitions, the largest first to the one with least."""
+    """Assign splits to partitions: the largest first, each to the partition with the fewest bytes."""
     scans = {s.operation.source.name: i for i, s in enumerate(program.steps) if isinstance(s.operation, ScanStep)}
     count = partitions if snapshots else max(1, min(partitions, len(splits)))
     shares: list[list[tuple[int, Split]]] = [[] for _ in range(count)]
@@ -49,7 +49,7 @@ def share_out(program: Program, splits: Sequence[Split], snapshots: Sequence[int
 
 
 def without_guesses(splits: Sequence[Split]) -> list[Split]:
-    """Those that know whether they begin in quotes; the others wait. A new version of a file becomes one split."""
+    """The splits that are known to begin inside or outside quotes. A new version of a file becomes one split."""
     ends: dict[tuple[str, str], int] = {}
     for split in splits:
         ends[split.table, split.path] = max(split.end, ends.get((split.table, split.path), 0))
@@ -63,18 +63,8 @@ def without_guesses(splits: Sequence[Split]) -> list[Split]:
     return found
 
 
-def failed_views(program: Program, reports: Sequence[TaskReport]) -> dict[str, str]:
-    """Views that a row made fail, with the error."""
-    failed: dict[str, str] = {}
-    for report in reports:
-        for step, error in report.failures.items():
-            for view in program.steps[step].views:
-                failed.setdefault(view, error.message())
-    return failed
-
-
 def tables_of(step: Step, failed: dict[str, str]) -> list[str]:
-    """State tables of a step that has a view which goes on; errors of a table belong to no view."""
+    """State tables of a step unless all its views have failed; errors of a table belong to no view."""
     if isinstance(step.operation, TABLE_STEPS) or step.views - failed.keys():
         return [t.id for t in step.operation.written_tables]
     return []

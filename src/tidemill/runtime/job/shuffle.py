@@ -1,4 +1,4 @@
-"""The shuffle between supersteps: as ``RDD.partitionBy``, with a bound of bytes on what is held back.
+"""The shuffle between supersteps: as ``RDD.partitionBy``, with a limit in bytes on what is gathered.
 
 PySpark gathers records until there are twenty of them, or a thousand, before it looks how large they are. Records here
 may have megabytes each, so these are gathered by bytes.
@@ -17,7 +17,7 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, pack_long
 from tidemill.runtime.job.superstep import Record
 
 GATHERED_BYTES = 1 << 20
-"""Of records that are sent together."""
+"""The size of records that are sent together."""
 
 
 def to_partitions(rdd: RDD[Record], partitions: int) -> RDD[Record]:

@@ -1,9 +1,9 @@
 """What runs inside Spark's Python tasks: one superstep of one epoch over one partition, or all of them in turn.
 
-What a superstep gives are parcels (rows for a step) and reports; both go on to the last superstep, and the reports
-from there to the driver. So the driver hears exactly of those attempts whose data was used: a failed, retried or
-speculative attempt can write files, but nobody will ever name them. Between tasks they are records
-``(partition, bytes)``; within one task they are handed over as they are.
+A superstep gives parcels (rows for a step) and reports; both go on to the last superstep, and the reports from there
+to the driver. So the driver has the reports of exactly those attempts whose data was used: a failed, retried or
+speculative attempt can write files, but no version will name them. Between tasks they are records
+``(partition, bytes)``; within one task they are passed as objects.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Work:
 class TaskReport:
     """What one successful task attempt did.
 
-    ``failing`` has for steps that left out rows which fail the weight of these, and the error of one that is new.
+    ``failing`` has, by step, the weight of failing rows that were left out, and the error of a new one.
     """
 
     depth: int
@@ -161,7 +161,7 @@ class _EpochContext:
         return self._store.write(self.epoch, parts, label)
 
     def close(self) -> None:
-        """Let go of all that was read and written; operators keep the context until their next epoch."""
+        """Release what was read and written; operators keep the context until their next epoch."""
         for _, state in self._states.values():
             state.close()
         self._states.clear()
@@ -186,7 +186,7 @@ def all_supersteps(plan: EpochPlan, supersteps: int, work: Work) -> Iterator[Rec
     """All supersteps of a plan with one partition."""
     sent = _superstep(plan, 0, 0, work, iter(()))
     for depth in range(1, supersteps):
-        sent = _superstep(plan, depth, 0, _NOTHING, (thing for _, thing in sent))
+        sent = _superstep(plan, depth, 0, _NOTHING, (payload for _, payload in sent))
     return map(_record, sent)
 
 
@@ -197,9 +197,9 @@ def _superstep(
     work: Work,
     received: Iterator[_Parcel | _Packed | TaskReport],
 ) -> Iterator[_Sent]:
-    """What a superstep gives, as it is made: neither what comes in nor what goes out is ever in memory as a whole.
+    """Run a superstep and give its output as it is made, so that input and output are never in memory as a whole.
 
-    After an error later supersteps get some of the rows; what they make of these is not sealed, because of the report.
+    After an error later supersteps get some of the rows; because of the report their results are not sealed.
     """
     report = TaskReport(depth, partition)
     program = plan.program.value
@@ -211,11 +211,13 @@ def _superstep(
             task.add_split(step, split)
         for step in work.snapshots:
             task.give_snapshot(step)
-        for thing in received:
-            if isinstance(thing, TaskReport) or thing.depth > depth:
-                yield partition, thing
+        for payload in received:
+            if isinstance(payload, TaskReport) or payload.depth > depth:
+                yield partition, payload
             else:
-                task.add_item(thing.step, thing.port, _unpack(thing) if isinstance(thing, _Packed) else thing.item)
+                task.add_item(
+                    payload.step, payload.port, _unpack(payload) if isinstance(payload, _Packed) else payload.item
+                )
                 for produced in task.work():
                     yield from _parcels(plan, partition, task, produced)
         task.request_barrier()
@@ -239,9 +241,9 @@ def _superstep(
     if report.failures:
         _TASKS.pop((program.fingerprint, depth), None)  # what failed may hold rows
     if report.error is not None:
-        for thing in received:  # the reports of earlier supersteps go on
-            if isinstance(thing, TaskReport):
-                yield partition, thing
+        for payload in received:  # the reports of earlier supersteps go on
+            if isinstance(payload, TaskReport):
+                yield partition, payload
     yield partition, report
 
 
@@ -263,7 +265,7 @@ def _task(program: Program, depth: int) -> Task:
 
 
 def _addressed(plan: EpochPlan, partition: int, parcel: _Parcel, broadcast: bool) -> Iterator[_Sent]:
-    """Keyed rows go to the owners of their vnodes, or to all; other rows stay with the partition number they have."""
+    """Address keyed rows to the owners of their vnodes, or to all; other rows keep their partition number."""
     item = parcel.item
     if isinstance(item, Delta):
         yield (partition % plan.partitions, replace(parcel, item=replace(item, backfill_target=None)))
@@ -280,8 +282,8 @@ def _addressed(plan: EpochPlan, partition: int, parcel: _Parcel, broadcast: bool
 
 
 def _record(sent: _Sent) -> Record:
-    target, thing = sent
-    return (target, pickle.dumps(_pack(thing) if isinstance(thing, _Parcel) else thing, protocol=5))
+    target, payload = sent
+    return (target, pickle.dumps(_pack(payload) if isinstance(payload, _Parcel) else payload, protocol=5))
 
 
 def _pack(parcel: _Parcel) -> _Packed:

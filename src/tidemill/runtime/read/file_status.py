@@ -1,14 +1,14 @@
-"""``<table>__files``: what has become of each file of a table, as a table of its own.
+"""``<table>__files``: the state of each file of a table, as a table.
 
-It is read from the state tables of List and Fetch, so it says what was sealed, at any epoch that can still be read, in
-whichever process asks. States are
+It is read from the state tables of List and Fetch, so it shows what was sealed, at any epoch that can still be read,
+in any process. States are
 
-- ``seen``: listed, and not to be read: it is empty, or came too late for a static table;
+- ``seen``: listed, and not read: it is empty, or appeared too late for a static table;
 - ``queued``: nothing of it has been read yet;
 - ``reading``: a part of it has been read;
-- ``done``: all of its rows are in since ``epoch``;
-- ``cleaned``: as ``done``, and by ``cleanSource`` it has gone, or may go at any time, since ``epoch``;
-- ``failed``: it could not be read, ``attempts`` times, and was set aside.
+- ``done``: read to its end by ``epoch``;
+- ``cleaned``: as ``done``, and ``cleanSource`` has deleted or moved it, or may do so at any time, since ``epoch``;
+- ``failed``: it could not be read ``attempts`` times and was set aside.
 
 A file that is queued or being read and has an ``error`` is tried again at ``retry_at``.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,16 +46,19 @@ FILES_SCHEMA = Schema(
         Field("error", pa.string()),
     )
 )
-"""``bytes`` and ``rows`` are those admitted so far; rows that the watermark left out are not among them."""
+"""``bytes`` and ``rows`` are those admitted so far, without late rows."""
 
 _ARROW = pa.schema([pa.field(f.name, f.type) for f in FILES_SCHEMA])
 
 Part = tuple[ReadPlan, Callable[[pa.Table], pa.Table]]
-"""How one state table is read, and what makes rows of ``FILES_SCHEMA`` of its rows."""
+"""How one state table is read, and the function that turns its rows into rows of ``FILES_SCHEMA``."""
+
+if TYPE_CHECKING:
+    _Column = pa.Array[Any] | pa.ChunkedArray[Any]
 
 
 def file_parts(table: Table) -> tuple[Part, ...]:
-    """What ``<table>__files`` is made of."""
+    """The parts of ``<table>__files``."""
     return (
         (_plan(list_table(table.uid), _LISTED), partial(_shaped, _listed)),
         (_plan(fetch_table(table.uid), _FETCHED), partial(_shaped, _fetched)),
@@ -78,34 +82,35 @@ def _plan(table: StateTable, names: tuple[str, ...]) -> ReadPlan:
     return ReadPlan(table, None, (), (), Schema(tuple(map(Field, names, types))))
 
 
-def _shaped(columns: Callable[[pa.Table], dict[str, pa.ChunkedArray]], rows: pa.Table) -> pa.Table:
+def _shaped(columns: Callable[[pa.Table], dict[str, _Column]], rows: pa.Table) -> pa.Table:
     count = rows.num_rows
     nothing = {"epoch": None, "retry_at": None, "error": None, "attempts": 0}
-    found = {**{n: pa.nulls(count) if v is None else pa.array([v] * count) for n, v in nothing.items()}}
+    found: dict[str, _Column] = {n: pa.nulls(count) if v is None else pa.array([v] * count) for n, v in nothing.items()}
     found |= {n: rows[n] for n in ("path", "size", "rows")}
-    growing = pc.equal(rows["modified"], GROWING)
-    found["etag"] = _unless(rows["etag"], pc.or_(growing, pc.equal(rows["etag"], "")))
+    growing = pc.equal(rows["modified"], pa.scalar(GROWING))
+    found["etag"] = _unless(rows["etag"], pc.or_(growing, pc.equal(rows["etag"], pa.scalar(""))))
     found["modified"] = _unless(pc.divide(rows["modified"], 1000), growing)
     found |= columns(rows)
     return pa.table([found[f.name].cast(f.type) for f in _ARROW], schema=_ARROW)
 
 
-def _listed(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    state = pc.if_else(pc.equal(rows["size"], 0), "seen", "done")
+def _listed(rows: pa.Table) -> dict[str, _Column]:
+    state = pc.if_else(pc.equal(rows["size"], pa.scalar(0)), "seen", "done")
     return {"state": state, "bytes": rows["size"], "epoch": rows["epoch"]}
 
 
-def _cleaned(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+def _cleaned(rows: pa.Table) -> dict[str, _Column]:
     return {"state": pa.array(["cleaned"] * rows.num_rows), "bytes": rows["size"], "epoch": rows["epoch"]}
 
 
-def _fetched(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    failed, begun = pc.is_null(rows["retry_at"]), pc.greater(rows["position"], 0)
+def _fetched(rows: pa.Table) -> dict[str, _Column]:
+    failed, begun = pc.is_null(rows["retry_at"]), pc.greater(rows["position"], pa.scalar(0))
     state = pc.if_else(failed, "failed", pc.if_else(begun, "reading", "queued"))
-    later = pc.multiply(_unless(rows["retry_at"], pc.equal(rows["attempts"], 0)), 1000)
-    error = _unless(rows["error"], pc.equal(rows["error"], ""))
+    later = pc.multiply(_unless(rows["retry_at"], pc.equal(rows["attempts"], pa.scalar(0))), 1000)
+    error = _unless(rows["error"], pc.equal(rows["error"], pa.scalar("")))
     return {"state": state, "bytes": rows["position"], "attempts": rows["attempts"], "retry_at": later, "error": error}
 
 
-def _unless(values: pa.ChunkedArray, unknown: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.if_else(unknown, pa.scalar(None, values.type), values)
+def _unless(values: _Column, unknown: _Column) -> _Column:
+    made: _Column = pc.if_else(unknown, pa.scalar(None, values.type), values)
+    return made

@@ -31,7 +31,7 @@ _WRAPPINGS = ("An error occurred while calling", "An exception was thrown from t
 
 
 def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
-    """TM2016 for what Spark says of a query that failed while it ran; TM6003 where Java has ended."""
+    """TM2016 for a query that failed while it ran, with Spark's message; TM6003 where Java has ended."""
     if java_has_ended(spark.sparkContext):
         return java_ended("while a query ran")
     lines = [line.strip(": ") for line in str(error).splitlines()]
@@ -47,12 +47,12 @@ def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
 
 
 class NumberedFrame(DataFrame):  # type: ignore[misc]  # PySpark does not type this module
-    """A DataFrame whose actions raise TM2016 where the query fails. The cause of that is Spark's error.
+    """A DataFrame whose actions raise TM2016 when the query fails; Spark's error is its cause.
 
     DataFrames that its methods make (``filter``, ``join``, ``groupBy(...).agg`` and so on) are of this class, too, and
-    keep what it keeps.
+    keep the same objects alive.
 
-    Hazard: what is made of it by way of a temporary view or a writer is Spark's, and so are the errors.
+    Hazard: temporary views and writers made of it are Spark's own and raise Spark's errors.
     """
 
 
@@ -61,7 +61,7 @@ class NumberedGroups(GroupedData):  # type: ignore[misc]
 
 
 def adopted(made: Any, kept: tuple[object, ...]) -> Any:
-    """A DataFrame or its groups as one of these classes, which keeps objects alive; anything else as it is."""
+    """A DataFrame or its groups as one of these classes, which keeps objects alive; anything else unchanged."""
     if isinstance(made, list):  # of randomSplit
         return [adopted(part, kept) for part in made]
     if isinstance(made, DataFrame):

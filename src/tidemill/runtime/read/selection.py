@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import Filter, Node, Project, Scan
-from tidemill.plan.lowering.calculations import calculation
+from tidemill.plan.lowering.analysis.calculations import calculation
 from tidemill.plan.sql.statements import tokens
 from tidemill.schema import WEIGHT, Schema
 from tidemill.task.dataflow.calculate import calculate

@@ -39,11 +39,11 @@ _PART_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
+    """A sealed version with its catalog. Immutable; reading it needs no lock.
 
     ``initialising`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows
-    of a table have been read, and how many of these are malformed. ``socket_status`` gives what the connections of a
-    table do now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
+    of a table have been read, and how many of these are malformed. ``socket_status`` gives the status of a table's
+    connections, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
     """
 
     store: RunStore
@@ -100,11 +100,11 @@ class Snapshot:
         return plan
 
     def socket_names(self) -> dict[str, str]:
-        """What the connections of sockets are read as, and their tables."""
+        """Names of the status tables of sockets, and their tables."""
         return {t.name + STATUS_SUFFIX: t.name for t in self.catalog.tables.values() if t.pushed}
 
     def file_names(self) -> dict[str, Table]:
-        """What the files of tables are read as."""
+        """Names of the file tables of tables with files, and their tables."""
         return {t.name + FILES_SUFFIX: t for t in self.catalog.tables.values() if t.listed}
 
     def unreadable_files(self) -> dict[str, list[FileProgress]]:
@@ -121,9 +121,9 @@ class Snapshot:
         return pa.concat_tables(found)
 
     def connections(self, name: str) -> pa.Table:
-        """What the connections of a socket are doing; ``name`` is one of :meth:`socket_names`.
+        """The status of a socket's connections; ``name`` is one of :meth:`socket_names`.
 
-        It is that of now where the mill runs in this process, else of about a second ago.
+        Where the mill runs in another process it is about a second old.
         """
         table = self.socket_names()[name]
         directory = self.store.objects.directory
@@ -179,8 +179,9 @@ class Snapshot:
         return rows
 
     def show(self, kind: str) -> pa.Table:
-        """What SHOW TABLES (``tables``) and SHOW VIEWS (``views``) answer."""
-        text, number = pa.string(), pa.int64()
+        """The answer of SHOW TABLES (``tables``) and SHOW VIEWS (``views``)."""
+        text: pa.DataType = pa.string()
+        number: pa.DataType = pa.int64()
         if kind == "tables":
             columns = [("name", text), ("format", text), ("path", text), ("rows_read", number), ("malformed", number)]
             schema = pa.schema(columns)
@@ -190,8 +191,9 @@ class Snapshot:
         return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
 
     def describe(self, name: str) -> pa.Table:
-        """What DESCRIBE answers: the columns of whatever can be named in a query, their types and whether they may be
-        NULL. TM2012 when there is nothing of this name.
+        """The answer of DESCRIBE: name, type and nullability of the columns of anything that a query can read.
+
+        TM2012 when there is nothing of this name.
         """
         if name in self.socket_names():
             schema = Schema(tuple(Field(f.name, f.type, f.nullable) for f in self.connections(name).schema))
@@ -281,8 +283,8 @@ class Snapshot:
     def change_tables(self, name: str, epoch: int) -> list[pa.Table]:
         """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in.
 
-        Of epochs at which rows made the view fail there is nothing, once these have gone: the first epoch after them
-        has all changes since the last one before.
+        Epochs at which rows made the view fail have no changes once the view is right again: the first epoch after
+        them has all changes since the last one before.
         """
         if epoch > 0 and self.catalog.in_error(name) is None:
             if self.catalog.in_error(name, epoch) is not None:
@@ -301,7 +303,7 @@ class Snapshot:
         return [found] if found.num_rows else []
 
     def _exchanged(self, name: str, epoch: int, before: int) -> list[pa.Table]:
-        """The difference between what a name stands for at an epoch and at one before: nothing before its first."""
+        """The difference between a view at an epoch and at one before, where it is empty before its first."""
         new = _with_weight(self.read(name, epoch), 1)
         if before < self.first_epoch(name) and self.version.horizon <= before:
             return [new] if new.num_rows else []
@@ -325,7 +327,7 @@ class Snapshot:
             return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))
         rows = _merged(plan, changed, drop_zero=False)
         if plan.single and not before:
-            before = [zero_row(plan.table)]  # what a reader saw before there was any state
+            before = [zero_row(plan.table)]  # the row that readers saw before there was any state
         delta = changed_groups(
             plan.table, plan.layout, plan.input_types, reader_of(plan.table, before), rows, single=plan.single
         )
@@ -421,7 +423,7 @@ def tables_of(plan: ReadPlan, delta: Delta, most: int) -> Iterator[pa.Table]:
 
 
 def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
-    """The rows of a view at an epoch as insertions: what a reader of its changes begins with."""
+    """The rows of a view at an epoch as insertions, with which its changes begin."""
     return _with_weight(snapshot.read(view, epoch), 1)
 
 

@@ -1,4 +1,4 @@
-"""Whether all that a root needs is there and intact, and what in it nobody needs. Without Spark."""
+"""Checks that the files of a root are present and intact, and finds those not needed. Without Spark."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.durability.migrations import migrated
-from tidemill.runtime.read.state_report import durable, opened
+from tidemill.runtime.read.state_report import durable, opened, report_table
 from tidemill.state.runs.sst import SST
 from tidemill.state.store import garbage
 from tidemill.state.store.store import OBJECTS, RunStore
@@ -31,7 +30,7 @@ _STATES = {"TM1002": "older format", "TM1004": "damaged", "TM1010": "missing", "
 
 @dataclass(frozen=True)
 class Checked:
-    """One manifest or state file: its size, and ``intact`` or what is the matter with it."""
+    """One manifest or state file: its size, and ``intact`` or what is wrong with it."""
 
     name: str
     bytes: int
@@ -72,9 +71,7 @@ class Verification:
             for c in (*self.manifests, *self.files)
             if not (damaged_only and c.intact)
         ]
-        names = ("name", "bytes", "state", "first_manifest", "last_manifest", "detail")
-        columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        return _table(names, columns)
+        return report_table(("name", "bytes", "state", "first_manifest", "last_manifest", "detail"), rows)
 
     def summary(self) -> str:
         """What was checked, what is intact, and what to do about the rest."""
@@ -87,7 +84,7 @@ class Verification:
         bad = sum(not c.intact for c in everything)
         lines = [f"{self.root}: {checked} checked: {bad} not intact"]
         newest = self.manifests[0].manifests[0]
-        behind = self.complete[:1]  # what is told of manifests that are older than that one matters to nobody
+        behind = self.complete[:1]  # damage of manifests before that one does not matter
         ahead = [c for c in everything if not behind or c.manifests[-1] > behind[0]]
         if any(c.state == _NEWER for c in ahead):
             lines.append(
@@ -119,7 +116,7 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
     """
     log, store = opened(root, buffer)
     sizes = {s.name: s.bytes for s in log.objects.list("manifest/")}
-    with contextlib.suppress(TidemillError):  # each file says what is the matter with it
+    with contextlib.suppress(TidemillError):  # reported file by file
         sizes |= {s.name: s.bytes for s in durable(log.objects).values()}
     manifests: list[Checked] = []
     needed: dict[str, list[int]] = {}
@@ -134,7 +131,7 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
             for run in version.every():
                 named.setdefault(run.file, set()).add(run)
         except FileNotFoundError:
-            continue  # a mill that runs has just let go of it
+            continue  # a running mill has just removed it
         except TidemillError as error:
             state, detail = _state(error), _said(error)
         manifests.append(Checked(name, sizes.get(name, 0), state, detail, (number,)))
@@ -179,15 +176,9 @@ def _said(error: TidemillError) -> str:
     return f"{error.number}: {error.got}"
 
 
-def _table(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pa.Table:
-    numbers = {"bytes", "first_manifest", "last_manifest"}
-    types = [pa.int64() if n in numbers else pa.string() for n in names]
-    return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(names))
-
-
 @dataclass(frozen=True)
 class Unneeded:
-    """A file that nobody needs: its name, where it is (``manifest``, ``durable``, ``buffer``), bytes and why."""
+    """A file that is not needed: its name, where it is (``manifest``, ``durable``, ``buffer``), bytes and why."""
 
     name: str
     place: str
@@ -197,22 +188,20 @@ class Unneeded:
 
 @dataclass(frozen=True)
 class Collected:
-    """What :func:`collect` found, and how many more files are too young to be sure of."""
+    """What :func:`collect` found, and how many more unneeded files are younger than ``grace`` seconds."""
 
     files: tuple[Unneeded, ...]
     young: int
     grace: float
     nothing_durable: bool = False
-    """Whether a mill has only begun the root, so that nobody can tell what it needs."""
+    """Whether a mill has begun the root and nothing is durable yet, so that it is unknown what is needed."""
 
     def table(self) -> pa.Table:
         """One row per file."""
-        names = ("name", "place", "bytes", "why")
-        columns = list(zip(*((f.name, f.place, f.bytes, f.why) for f in self.files), strict=True)) or [()] * len(names)
-        return _table(names, columns)
+        return report_table(("name", "place", "bytes", "why"), [(f.name, f.place, f.bytes, f.why) for f in self.files])
 
     def summary(self, removed: bool) -> str:
-        """How many files and bytes went, or would go."""
+        """How many files and bytes were removed, or would be."""
         if self.nothing_durable:
             return "a mill has begun this root and nothing is durable yet: nothing was removed"
         verb = "removed" if removed else "would remove"
@@ -225,9 +214,9 @@ class Collected:
 def collect(
     root: str | os.PathLike[str], buffer: str | None = None, grace: float | None = None, remove: bool = True
 ) -> Collected:
-    """Find, and remove, what no manifest that is kept names: of state files, this host's buffer, and old manifests.
+    """Find, and remove, state files and files of this host's buffer that no kept manifest names, and old manifests.
 
-    Nothing while there is no manifest yet.
+    Finds nothing while there is no manifest yet.
 
     The rule is a mill's own, :func:`tidemill.state.store.garbage.garbage`; as no mill runs, nothing is read or in
     flight.
@@ -238,8 +227,8 @@ def collect(
     Parameters
     ----------
     grace : float, optional
-        Seconds that a file must be old, so that whoever reads an older version finishes; by default as in a mill. What
-        was being written stays longer.
+        The least age of a file in seconds, for readers of older versions; by default as in a mill. Files that were
+        being written stay longer.
     remove : bool
         Whether to remove it, and to take a root over that cannot be locked.
 
@@ -247,7 +236,7 @@ def collect(
     ------
     TidemillError
         TM1003 while a mill runs; TM1038 when something cannot be removed; TM1004, TM1002 and TM1010 when a manifest
-        cannot be read, or a file that one names is missing: nothing is removed then, as it may be wanted to mend the
+        cannot be read, or a file that one names is missing: nothing is removed then, as it may be needed to repair the
         root. Otherwise as :func:`verify`.
     """
     grace = Settings().garbage_grace_seconds if grace is None else grace
@@ -269,7 +258,7 @@ def collect(
             except OSError as error:
                 raise TidemillError(
                     "TM1038",
-                    "a file that nobody needs could not be removed",
+                    "a file that is not needed could not be removed",
                     got=str(error).splitlines()[0],
                     hint="check permissions and run it again; nothing that is needed was touched",
                 ) from error
@@ -280,7 +269,7 @@ def collect(
 
 @dataclass(frozen=True)
 class _Found:
-    """Names of old manifests, files that may go, and how many more could if they were older."""
+    """Names of old manifests, files to remove, and how many more are too young."""
 
     manifests: list[str]
     files: garbage.Garbage
@@ -298,7 +287,7 @@ def _take_over(log: ManifestLog) -> None:
 
 
 def _unneeded(log: ManifestLog, store: RunStore, grace: float, coming: int = 0) -> _Found:
-    """What may go once so many manifests, which name what the newest does, will have been written."""
+    """What is not needed once ``coming`` more manifests with the version of the newest have been written."""
     listing = garbage.Listing.of(store, log)
     old = log.old(coming)
     kept = [log.read(n).version.files() for n in log.numbers()[len(old) :]]

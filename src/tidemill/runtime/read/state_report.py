@@ -35,12 +35,12 @@ _FILES = ("file", "place", "bytes", "tables", "rows", *_EPOCHS, "used_by")
 _RUNS = ("file", "section", "rows", "bytes", "level", "first_vnode", "last_vnode", *_EPOCHS, "added", "removed")
 _KEYS = ("first_key", "last_key")
 _SECTIONS = ("section", "table", "rows", "bytes", "first_vnode", "last_vnode", *_EPOCHS, *_KEYS, "state")
-_TEXTS = {"table", "file", "place", "used_by", *_KEYS, "state"}
+_TEXTS = {"table", "file", "name", "place", "used_by", *_KEYS, "state", "detail", "why"}
 
 
 @dataclass(frozen=True)
 class StateReport:
-    """What one root holds, as of its newest durable epoch."""
+    """The contents of one root, as of its newest durable epoch."""
 
     store: RunStore
     log: ManifestLog
@@ -87,7 +87,7 @@ class StateReport:
         )
 
     def missing(self) -> str:
-        """What to say when files are missing that the newest manifest names; nothing when all are there."""
+        """A message when files are missing that the newest manifest names; empty when all are there."""
         gone = sorted(f for f in self.newest.version.files() if self._is_missing(f))
         if not gone:
             return ""
@@ -110,7 +110,7 @@ class StateReport:
         """The newest epoch that the mill that writes the root, if one does, has sealed on this host, and the files of
         this host's buffer that hold what is not durable of it.
 
-        Nobody can tell whether a mill writes a root in an object store; the last one is taken to do so.
+        Whether a mill writes a root in an object store is unknown; its last writer is assumed to.
         """
         directory = self.log.objects.directory
         writer = self.newest.writer if directory is None else held_by(directory)
@@ -130,7 +130,7 @@ class StateReport:
 
     @cached_property
     def buffered(self) -> Mapping[str, RunFile]:
-        """Complete files of this host's buffer, by name; those of attempts whose rows were not used are among them."""
+        """Complete files of this host's buffer, by name, those of failed task attempts included."""
         found = {}
         for name, _ in sorted(self.store.buffered()):
             try:
@@ -156,15 +156,15 @@ class StateReport:
             sums = (len(runs), sum(r.rows for r in runs), sum(r.bytes for r in runs), history)
             gone = {r.file for r in (*runs, *version.retired.get(table, ())) if self._is_missing(r.file)}
             found.append((table, *sums, rows[table], size[table], *_span(runs), len(gone)))
-        return _table((*_TABLES, *_EPOCHS, _MISSING), found)
+        return report_table((*_TABLES, *_EPOCHS, _MISSING), found)
 
     def files(self) -> pa.Table:
-        """One row per file: where it is, what is in it, and who needs it.
+        """One row per file: where it is, its contents, and who needs it.
 
         ``used_by`` is ``newest`` for a file that the newest epoch reads, ``history`` for one that only older epochs
         do, ``manifest n`` for one that only an older manifest names, and ``nothing``; in the buffer it is ``next
-        checkpoint`` for one that is sealed, and ``unsealed`` for one of a later epoch: that is under way, or nothing
-        came of it. ``place`` is ``missing`` for a file that is named and not there.
+        checkpoint`` for one that is sealed, and ``unsealed`` for one of a later epoch, which
+        is running or failed. ``place`` is ``missing`` for a file that is named and not there.
         """
         visible = _by_file(r for runs in self.newest.version.tables.values() for r in runs)
         every = _by_file(self.newest.version.every())
@@ -192,7 +192,7 @@ class StateReport:
             if name in waiting:
                 used = "next checkpoint"
             found.append((name, "buffer", _size(self.store.path(name)), *contents, epoch, epoch, used))
-        return _table(_FILES, found)
+        return report_table(_FILES, found)
 
     def _older(self) -> dict[str, tuple[int, list[Run]]]:
         """For each file that a manifest names the newest of them, and its runs there; damaged ones say nothing."""
@@ -207,7 +207,7 @@ class StateReport:
         return found
 
     def find(self, name: str) -> str:
-        """The state table, or file, that somebody means: its name, a view of that name, or how a file's name begins.
+        """The state table or file for the name of a table, view or file, or the beginning of a file's name.
 
         TM1037 when there is none, or several.
         """
@@ -242,7 +242,7 @@ class StateReport:
         for run in (*version.retired.get(table, ()), *version.runs(table)):
             place = (run.file, run.section, run.rows, run.bytes, run.level, run.vnode_low, run.vnode_high - 1)
             found.append((*place, run.epoch_low, run.epoch_high, run.added, run.removed))
-        return _table(_RUNS, found)
+        return report_table(_RUNS, found)
 
     def sections(self, file: str) -> pa.Table:
         """One row per section of a file, with its state. TM1010, TM1011 or TM1002 when its footer cannot be read."""
@@ -261,13 +261,13 @@ class StateReport:
                 vnodes = tuple(int.from_bytes(stored[i][:2], "big") for i in ends)
                 keys = (self._key(section.table, stored, 0), self._key(section.table, stored, ends[1]))
             found.append((index, section.table, section.rows, section.length, *vnodes, *epochs, *keys, state))
-        return _table(_SECTIONS, found)
+        return report_table(_SECTIONS, found)
 
     def rows(self, name: str, most: int) -> Iterator[tuple[str, pa.Table]]:
         """The first rows of a table, merged, or of each section of a file, with a title.
 
-        Key columns have the names that the plan has for them, or ``k0``, ...; what is kept of a key is called ``v0``,
-        ..., or ``__weight`` when it is only how often a row is there.
+        Key columns have the names that the plan has for them, or ``k0``, ...; values are called ``v0``, ..., or
+        ``__weight`` in a table that has only weights.
         A table that the catalogue does not know has its keys as bytes, and is not merged.
         """
         if self.is_file(name):
@@ -351,7 +351,8 @@ def _first(rows: Rows, most: int) -> Rows:
     return rows.slice(0, min(most, len(rows)))
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:
+def report_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Rows as a table of text and numbers, by the names of columns."""
     types = [pa.string() if n in _TEXTS else pa.int64() for n in names]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(names))

@@ -60,9 +60,9 @@ def _frame(
 
 
 def pinning(frame: DataFrame, *kept: Snapshot) -> DataFrame:
-    """The frame, keeping snapshots, and so the files that it reads, for as long as it is there itself.
+    """The frame, which keeps snapshots, and so the files that it reads, for as long as it exists.
 
-    So does every frame that is made of it. What fails when its rows are asked for is a numbered error.
+    So do frames that are made of it. Errors while it is evaluated are numbered.
     """
     return adopted(frame, kept)
 
@@ -121,7 +121,8 @@ def fetch(frame: DataFrame) -> pa.Table:
         TM2016 when the query fails while it runs, for example by a division by zero.
     """
     try:
-        return frame.toArrow()
+        rows: pa.Table = frame.toArrow()
+        return rows
     except (PySparkException, Py4JError, OSError, EOFError) as error:
         raise query_failed(frame.sparkSession, error) from error
 
@@ -135,9 +136,9 @@ class _Reader:
     shaped: Callable[[pa.Table], pa.Table] | None = None
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The vnodes of each partition number that comes in."""
+        """The rows of the vnodes of each partition number."""
         for batch in batches:
-            for partition in batch.column(0).to_pylist():
+            for partition in batch.column(0).to_numpy().tolist():
                 low, high = partition_vnodes(partition, self.partitions)
                 reader = reader_of(self.plan.table, self.store.open_range(self.runs, low, high))
                 single = self.plan.single and partition == 0

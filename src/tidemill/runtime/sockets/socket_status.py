@@ -1,4 +1,4 @@
-"""What the connections of a table do, as a table, and as a file by which other processes learn of it."""
+"""The status of a table's connections: as a table, and as a file for other processes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.runtime.tables.table import Table
+from tidemill.schema import Field, Schema
 from tidemill.sources.sockets.connections import ConnectionStatus
 from tidemill.state.versions.manifest import held_by
 
-STATUS_SCHEMA = pa.schema(
-    [
-        ("endpoint", pa.string()),
-        ("peer", pa.string()),
-        ("state", pa.string()),
-        ("bytes", pa.int64()),
-        ("messages", pa.int64()),
-        ("errors", pa.int64()),
-        ("since", pa.timestamp("us", "UTC")),
-        ("last_error", pa.string()),
-    ]
-)
+STATUS_SCHEMA = Schema(
+    (
+        Field("endpoint", pa.string()),
+        Field("peer", pa.string()),
+        Field("state", pa.string()),
+        Field("bytes", pa.int64()),
+        Field("messages", pa.int64()),
+        Field("errors", pa.int64()),
+        Field("since", pa.timestamp("us", "UTC")),
+        Field("last_error", pa.string()),
+    )
+).to_arrow()
 """See :class:`~tidemill.sources.sockets.connections.ConnectionStatus`."""
 
 SPOOLS = "spool"
@@ -34,7 +35,7 @@ _FILE = "status.arrow"
 
 
 def folder_of(table: Table) -> str:
-    """Where the spool of a table lies among the others."""
+    """The name of a table's folder below ``spool``."""
     return quote(table.uid, safe="")
 
 
@@ -51,7 +52,7 @@ def status_table(rows: Sequence[ConnectionStatus]) -> pa.Table:
 
 
 def write_status(directory: Path, status: pa.Table) -> None:
-    """Leave it in the directory of a spool; who reads it finds the old one or this one. OSError as of files."""
+    """Write it into the directory of a spool, atomically. OSError as of files."""
     staged = directory / f"{_FILE}.new"
     with pa.ipc.new_file(str(staged), STATUS_SCHEMA) as writer:
         writer.write_table(status)
@@ -59,7 +60,7 @@ def write_status(directory: Path, status: pa.Table) -> None:
 
 
 def read_status(root: Path, table: Table) -> pa.Table:
-    """What a running mill noted last, about a second ago; of one that is not running the state is ``stopped``."""
+    """The status that a running mill wrote last, about a second ago; without a mill the state is ``stopped``."""
     try:
         with pa.ipc.open_file(str(root / SPOOLS / folder_of(table) / _FILE)) as reader:
             found = reader.read_all()
@@ -68,5 +69,5 @@ def read_status(root: Path, table: Table) -> pa.Table:
     if held_by(root) is not None:
         return found
     place = STATUS_SCHEMA.get_field_index("state")
-    stopped = pc.if_else(pc.equal(found["state"], "closed"), found["state"], "stopped")
+    stopped = pc.if_else(pc.equal(found["state"], pa.scalar("closed")), found["state"], "stopped")
     return found.set_column(place, STATUS_SCHEMA.field(place), stopped)

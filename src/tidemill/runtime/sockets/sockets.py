@@ -1,4 +1,4 @@
-"""Sockets of a mill: their connections, their spools, and when a part of a spool is needed no more."""
+"""Sockets of a mill: their connections, their spools, and when segments of spools are deleted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidemill.state.versions.version import Swap, Version
 
 _STATUS_SECONDS = 1.0
 _STATUS_SHARE = 50
-"""Noting the status takes at most one part of so many of the time."""
+"""Writing the status takes at most this fraction (one in ...) of the time."""
 
 
 class Sockets:
@@ -51,15 +51,15 @@ class Sockets:
         self._read_at: dict[str, dict[str, int]] = {}
         self._status_at = 0.0
 
-    def hold(self, catalog: Catalog, created: str = "") -> None:
-        """Read the sockets of the tables of a catalog and of no others; spools of tables that are gone are deleted.
+    def use(self, catalog: Catalog, created: str = "") -> None:
+        """Read the sockets of the tables of a catalog and of no others; spools of dropped tables are deleted.
 
-        A spool that a later catalog has made is left, in case newer manifests were only moved away for a while.
+        Spools of tables of a later catalog stay, in case newer manifests were only moved away.
 
         Parameters
         ----------
         created : str
-            The table that has just been created: it begins empty, and it is an error when its places cannot be opened.
+            The table that has just been created: it begins empty, and its addresses must open.
 
         Raises
         ------
@@ -112,9 +112,9 @@ class Sockets:
         del self._inlets[name], self._tables[name], self._read_at[name]
 
     def follow(self, intake: Intake, flush: bool = False) -> None:
-        """Look for what came over connections. TM5022 and as :meth:`Intake.follow`.
+        """Pass new bytes of spools to an intake. TM5022 and as :meth:`Intake.follow`.
 
-        With ``flush`` what has been read of sockets and not written yet counts, too.
+        With ``flush`` bytes that were received and not written yet are written first.
         """
         if self._reader is None:
             return
@@ -126,7 +126,7 @@ class Sockets:
         self._note_status()
 
     def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
-        """The same upload of a checkpoint, which begins with putting the spools on the disk: positions follow bytes.
+        """The upload of a checkpoint, after a sync of the spools: positions must not be durable before bytes.
 
         Raises
         ------
@@ -145,12 +145,12 @@ class Sockets:
                     "TM1014",
                     "a checkpoint could not be written",
                     got=f"the spool of table {name}: {error.strerror}",
-                    hint="make space, or mend the disk of the root",
+                    hint="make space, or repair the disk of the root",
                 ) from error
         return upload(version, number)
 
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
-        """Positions were sealed with an epoch, ``durable`` is the newest that cannot be lost: delete what may go."""
+        """After an epoch was sealed, delete segments that the ``durable`` epoch has read and that are not retained."""
         for name, inlet in self._inlets.items():
             segments, known = inlet.spool.segments(), intake.known_files(name)
             positions = {p: f.position for p, f in known.items()}
@@ -178,11 +178,11 @@ class Sockets:
         return found
 
     def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
-        """As :func:`~tidemill.runtime.tables.socket_tables.history_wanted`; an intake knows what there is."""
-        return history_wanted({name: partial(self._again, name) for name in self._inlets}, tables, "bytes")
+        """As :func:`~tidemill.runtime.tables.socket_tables.history_wanted`; an intake knows the segments."""
+        return history_wanted({name: partial(self._reopen_history, name) for name in self._inlets}, tables, "bytes")
 
-    def _again(self, name: str) -> int:
-        """All that is there may be read again, as history; how many bytes are not there any more."""
+    def _reopen_history(self, name: str) -> int:
+        """Make the whole spool readable again, as history; gives how many bytes have been deleted."""
         self._read_at[name] = {}
         return self._inlets[name].spool.begin
 
@@ -196,17 +196,17 @@ class Sockets:
         )
 
     def status(self, name: str) -> pa.Table:
-        """What the connections of a table are doing, as
+        """The connections of a table, as
         :data:`~tidemill.runtime.sockets.socket_status.STATUS_SCHEMA`."""
         return status_table([] if self._reader is None else self._reader.status(name))
 
     def _note_status(self) -> None:
-        """Leave the status for other processes, if it has not been done for a while."""
+        """Write the status for other processes, about once a second."""
         began = time.monotonic()
         if began < self._status_at:
             return
         for name, inlet in self._inlets.items():
-            with contextlib.suppress(OSError):  # a full disk: it is tried again, and people see an old one
+            with contextlib.suppress(OSError):  # a full disk: it is tried again
                 write_status(inlet.spool.directory, self.status(name))
         now = time.monotonic()
         self._status_at = now + max(_STATUS_SECONDS, _STATUS_SHARE * (now - began))

@@ -38,6 +38,6 @@ def archive_path() -> Path | None:
 
 
 def java_options() -> str:
-    """What makes Java use the archive; empty when there is none."""
+    """The options with which Java uses the archive; empty when there is none."""
     path = archive_path()
     return f'"-XX:SharedArchiveFile={path}" {QUIET}' if path is not None and path.exists() else ""

@@ -32,7 +32,7 @@ def make_archive() -> Path | None:
     Returns
     -------
     Path or None
-        None when it could not be made. Nothing depends on it but speed.
+        None when it could not be made. Only speed depends on it.
     """
     path = archive_path()
     if path is None or path.exists():
@@ -50,7 +50,7 @@ def make_archive() -> Path | None:
 
 
 def _record(path: str) -> None:
-    """Start Spark, let it do a little of everything, and wait until Java has written what it loaded."""
+    """Start Spark, run typical queries, and wait until Java has written the archive."""
     conf = {
         "spark.driver.extraJavaOptions": f'"-XX:ArchiveClassesAtExit={path}" -XX:TieredStopAtLevel=1 {QUIET}',
         "spark.driver.memory": "1g",

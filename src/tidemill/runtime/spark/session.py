@@ -115,7 +115,7 @@ def create_session(settings: Settings) -> SparkSession:
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     _outlive_sigterm(made)
-    _say_once(made.sparkContext)
+    _silence_traces(made.sparkContext)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
     return made
@@ -136,8 +136,8 @@ def _remove_empty(directory: str) -> None:
         Path(directory).rmdir()
 
 
-def _say_once(context: SparkContext) -> None:
-    """Whatever py4j and PySpark print, with a trace, of a Java that has ended is raised as well."""
+def _silence_traces(context: SparkContext) -> None:
+    """Stop py4j and PySpark from printing traces when Java has ended: the error is raised as well."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_of_py4j)
     server: Any = context._accumulatorServer
@@ -181,7 +181,7 @@ def java_ended(where: str) -> TidemillError:
 
 @contextmanager
 def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
-    """Whatever fails meanwhile because Java has ended is TM6003."""
+    """Errors in the block are TM6003 if Java has ended."""
     try:
         yield
     except (Py4JError, PySparkException, OSError, UnboundLocalError):  # the last where Java refuses PySpark a socket
@@ -191,7 +191,7 @@ def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop Spark; where Java has ended only what this process knows of it is forgotten, so that it can start again."""
+    """Stop Spark; where Java has ended, reset PySpark's globals, so that it can start again."""
     if not java_has_ended(spark.sparkContext):
         spark.stop()
         return
@@ -202,9 +202,9 @@ def stop_session(spark: SparkSession) -> None:
 
 
 def _outlive_sigterm(session: SparkSession) -> None:
-    """Let Java ignore SIGTERM, as it ignores SIGINT: both are for this process, which finishes its epoch first.
+    """Let Java ignore SIGTERM, as it ignores SIGINT: this process handles both, and finishes its epoch first.
 
-    Whoever stops a service sends them to the whole process group. Java ends with this process, when its input ends.
+    A service manager sends them to the whole process group. Java ends with this process, when its input ends.
     """
     java = session.sparkContext._jvm
     assert java is not None

@@ -17,12 +17,12 @@ from tidemill.options.tables import MAX_ERROR_RATIO, MAX_ERRORS
 from tidemill.sources.split import SplitResult
 
 LEAST_ROWS = 1000
-"""``maxErrorRatio`` is not looked at before so many rows of the table have been read."""
+"""``maxErrorRatio`` is checked once so many rows of the table have been read."""
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows of a table, those that were left out among them, and how many of them are malformed."""
+    """Rows read of a table, left-out ones included, and how many of them are malformed."""
 
     read: int = 0
     malformed: int = 0
@@ -33,7 +33,7 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class ErrorBudget:
-    """What a table tolerates, over all its epochs; None tolerates everything.
+    """The limits of a table, over all its epochs; None for no limit.
 
     Attributes
     ----------
@@ -77,19 +77,19 @@ def counted(results: Iterable[SplitResult]) -> dict[str, RowCounts]:
 
 
 def first_example(table: str, results: Iterable[SplitResult]) -> str:
-    """What is wrong with the first malformed row of a table, by file and position."""
+    """The error of the first malformed row of a table, by file and position."""
     examples = [r for r in results if r.split.table == table and r.split.backfill_target is None and r.example]
     return min(examples, key=lambda r: (r.split.path, r.split.start)).example if examples else "unknown"
 
 
 def exceeded(table: str, counts: RowCounts, epoch: RowCounts, why: str, example: str) -> TidemillError:
-    """TM4025: an epoch with which a table would have had more malformed rows than it tolerates."""
+    """TM4025: an epoch with which a table would have exceeded its budget."""
     return TidemillError(
         "TM4025",
         "too many rows of a table are malformed",
         got=f"{table}: {counts.malformed:,} of {counts.read:,} rows, {epoch.malformed:,} of them in this epoch, which "
         f"is not sealed; {why}; the first of this epoch: {example}",
-        hint="mend or remove the files; or raise the budget and run again: "
+        hint="repair or remove the files; or raise the budget and run again: "
         f"ALTER TABLE {table} SET OPTIONS (maxErrors '...'), or in the CREATE TABLE of the script",
     )
 

@@ -1,6 +1,6 @@
-"""Tables that Spark streams are written into, ``path 'ingest://'``: which these can be, and what their rows look like.
+"""Tables that Spark streams are written into, ``path 'ingest://'``: their options and checks.
 
-The format says what a mill keeps the rows in until it has read them: Parquet or Arrow files.
+The format is that of the files with rows that wait to be read: Parquet or Arrow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables that learn of their files from a queue: the options of notifications, and what they cannot stand beside."""
+"""Tables with notifications of a queue: their options, and what these cannot be combined with."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LEAST_SECONDS = 1.0
 
 
 def parse_backfill(options: Mapping[str, str]) -> float:
-    """Seconds from one whole listing to the next, of a table with notifications; names of options in lower case.
+    """Seconds between full listings of a table with notifications; names of options in lower case.
 
     Raises
     ------
     TidemillError
-        TM4003 for what is no interval, or less than a second.
+        TM4003 for a value that is no interval, or less than a second.
     """
     seconds = BACKFILL_INTERVAL.of(options) / 1e6
     if seconds < _LEAST_SECONDS:
@@ -28,7 +28,7 @@ def parse_backfill(options: Mapping[str, str]) -> float:
 
 
 def check_notifications(options: Mapping[str, str], path: str, keyed: bool) -> None:
-    """Whether a table can be so.
+    """Check the options of notifications of a table.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def check_notifications(options: Mapping[str, str], path: str, keyed: bool) -> N
 
 
 def check_its_queue(options: Mapping[str, str], path: str) -> None:
-    """Whether messages of the queue can be received. TM5075 to TM5078 when they cannot."""
+    """TM5075 to TM5078 when messages of the table's queue cannot be received."""
     queue = parse_queue(options, path)
     if queue is not None:
         check_queue(queue)

@@ -1,4 +1,4 @@
-"""PRIMARY KEY of a table: which columns it means, and what it makes of the table."""
+"""PRIMARY KEY of a table: its columns, and its checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.schema import Schema
 
 ORDER_BOOK, DEBEZIUM = "orderbook", "debezium"
 CHANGE_FORMATS = frozenset({ORDER_BOOK, DEBEZIUM})
-"""Formats whose messages say themselves what they insert and delete."""
+"""Formats whose messages have their own operations."""
 
 
 def with_primary_key(statement: CreateTable) -> CreateTable:

@@ -1,4 +1,4 @@
-"""Options of tables whose rows come over connections, and which tables these can be."""
+"""Options and checks of tables whose rows come over sockets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_socket(format_name: str, schema: Schema, options: Mapping[str, str]) -
 
 
 def parse_inlet(format_name: str, schema: Schema, options: Mapping[str, str]) -> InletOptions:
-    """How messages of a table are taken; ``schema`` is that of files. TM4003 for bad values."""
+    """How messages of a table are received; ``schema`` is that of files. TM4003 for bad values."""
     boundary = message_boundary(_csv_options(options)) if format_name == "csv" else no_boundary
     most = MESSAGE_BYTES.of(options)
     records = records_of(lookup(format_name), schema, options)
@@ -106,19 +106,19 @@ def is_sized(format_name: str, schema: Schema, options: Mapping[str, str]) -> bo
 
 
 def history_wanted(again: Mapping[str, Callable[[], int]], tables: Collection[str], unit: str) -> list[str]:
-    """A view that reads some tables was created: what is retained of their spools stays until it has it.
+    """For a new view, make retained parts of spools readable again until it has read them.
 
     Parameters
     ----------
     again : mapping
-        For each table with a spool, what makes all that is there readable again, and gives how much is gone.
+        For each table with a spool, a function that makes all of it readable again and gives how much was deleted.
     unit : str
-        Of what is gone.
+        Of these amounts.
 
     Returns
     -------
     list of str
-        What is to be said of tables whose first rows are gone (TM5027).
+        Warnings about tables whose first rows were deleted (TM5027).
     """
     gone = {name: again[name]() for name in sorted(again.keys() & set(tables))}
     return [

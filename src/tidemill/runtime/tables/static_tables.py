@@ -1,4 +1,4 @@
-"""Static tables: what their options mean, and what is said of files that come too late.
+"""Static tables: their options, and warnings about files that appear too late.
 
 The files of a static table are listed once, when the first view that reads it is created, and read before any table
 that changes. A file that appears afterwards is never read: it is noted once, in ``<table>__errors`` and among
@@ -8,6 +8,7 @@ the warnings of an epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,7 @@ def without_files(table: str, path: str) -> TidemillError:
 
 
 def appeared_later(table: str, files: Sequence[FileInfo]) -> TidemillError:
-    """TM5007: files that a static table will not have."""
+    """TM5007: files that appeared too late for a static table."""
     names = ", ".join(f.path for f in files[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
     return TidemillError(
         "TM5007",
@@ -66,7 +67,7 @@ def appeared_later(table: str, files: Sequence[FileInfo]) -> TidemillError:
 
 def late_rows(table: StateTable, files: Sequence[FileInfo]) -> Rows:
     """Files that appeared later as rows of the table of errors."""
-    columns = [
+    columns: list[pa.Array[Any]] = [
         pa.array([f.path for f in files], pa.string()),
         pa.array([0] * len(files), pa.int64()),
         pa.nulls(len(files), pa.int64()),

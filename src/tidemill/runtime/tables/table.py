@@ -1,4 +1,4 @@
-"""A table as created: its columns, options and location, and whether these are right."""
+"""A table as created: its columns, options and location, and their checks."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ from tidemill.plan.algebra import codec
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
-from tidemill.runtime.tables.appends import check_appends
+from tidemill.runtime.tables.changing_files import check_appends, check_overwrites
 from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
-from tidemill.runtime.tables.overwrites import check_overwrites
 from tidemill.runtime.tables.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.tables.socket_tables import check_socket, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
@@ -90,10 +89,10 @@ STORED_ERRORS = Schema(
         Field("raw", pa.binary(), False),
     )
 )
-"""What is kept of each: positions are of the row's first byte, ``at`` is that of what is wrong with it."""
+"""Columns of stored errors: positions are of the row's first byte, ``at`` is that of the error."""
 
 ERRORS_SCHEMA = Schema((Field("source", pa.string(), False), *STORED_ERRORS))
-"""What is read: with the table's name first, so that the errors of several tables can be put together."""
+"""Columns of errors as they are read: with the table's name first, so that UNION ALL keeps it."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ class Table:
 
     @property
     def generated(self) -> bool:
-        """Whether nobody writes its rows."""
+        """Whether its rows are generated."""
         return self.format == GENERATOR
 
     @property
@@ -138,7 +137,7 @@ class Table:
 
     @property
     def listed(self) -> bool:
-        """Whether its rows are in files that are looked for."""
+        """Whether its rows are in files that are listed."""
         return not self.pushed and not self.ingested
 
     @property
@@ -180,7 +179,7 @@ class Table:
 
     @property
     def watermark(self) -> Watermark | None:
-        """Which rows come too late to be admitted. Errors as :func:`parse_watermark`."""
+        """The watermark, if it has one. Errors as :func:`parse_watermark`."""
         return parse_watermark(self.options, self.schema)
 
     @property
@@ -234,7 +233,7 @@ class Table:
     def unsplittable(self, path: str) -> bool:
         """Whether a file of the table, or what it has grown by, can only be read from its beginning to its end.
 
-        May look into the file; not into one that is compressed, of which the reader finds out.
+        May read the beginning of the file, unless it is compressed: then its reader finds out.
         """
         schema = self.source().file_schema
         if self.pushed:
@@ -248,7 +247,7 @@ class Table:
 
     @property
     def file_policy(self) -> FilePolicy:
-        """What becomes of files that change or cannot be read. TM4003 for bad values of options."""
+        """How files are treated that change or cannot be read. TM4003 for bad values of options."""
         changes = self.overwritable, ALLOW_APPENDS.of(self.options)
         rule = self.clean_source
         return FilePolicy(
@@ -263,11 +262,11 @@ class Table:
 
     @property
     def clean_source(self) -> CleanSource | None:
-        """What becomes of files that were read, if anything. TM4003 for bad values of options."""
+        """How files are cleaned that were read; None if they are not. TM4003 for bad values of options."""
         return parse_clean(self.options) if self.listed else None
 
     def source(self) -> TableSource:
-        """What a scan needs to know."""
+        """The definition of its scan."""
         fields = self.declared.fields
         if self.op_column is not None and self.op_column not in self.declared.names:
             fields = (*fields, Field(self.op_column, pa.string()))
@@ -309,7 +308,7 @@ class Table:
         ------
         TidemillError
             TM2023 for an option that cannot be changed, TM4003 for a bad value, TM5080 and TM5081 for files that cannot
-            be cleaned so.
+            be cleaned.
         """
         for option in options:
             if not alterable([option]):

@@ -75,21 +75,21 @@ _OF_FILES = {
 
 
 def is_for_format(option: str) -> bool:
-    """Whether a format is told of an option, by its name in lower case; those of how bytes are read count, too."""
+    """Whether an option, by its name in lower case, is passed to the format or to what reads its bytes."""
     return option not in _OF_MILLS
 
 
 def alterable(options: Iterable[str]) -> set[str]:
     """Those of some options, in lower case, that ALTER TABLE may change.
 
-    They say when rows are admitted, how a store is reached, how files are found or what becomes of them, and nothing
-    about what the rows are. Secrets of connectors of packages can be changed, too.
+    They concern when rows are admitted, how a store is reached, and how files are found or cleaned, but never the rows
+    themselves. Secrets of connectors of packages can be changed, too.
     """
     return {n.lower() for n in options if n.lower() in _ALTERABLE or n.lower() in SECRET_OPTIONS}
 
 
 def alterable_names() -> list[str]:
-    """All that ALTER TABLE may change of tables without connectors of packages, as they are spelt."""
+    """All options that ALTER TABLE may change, without those of connectors of packages, as they are spelt."""
     return list(_ALTERABLE.values())
 
 

@@ -1,4 +1,4 @@
-"""The watermark of a table: options, and what they mean.
+"""The watermark of a table: its options.
 
 The watermark of an epoch is the greatest event time of all rows admitted in the epochs before it, less the
 delay. A row whose event time is before it is late: it is not admitted. All tasks of an epoch use the same one.

@@ -1,7 +1,7 @@
 """Runs the common paths of an epoch once, over a few rows, so that workers are forked with them in memory.
 
-What a process does for the first time is slow: formats and kernels are loaded when they are first called.
-That is some hundred milliseconds a worker, paid again by each new one; done before the fork it is paid once.
+Formats and kernels are loaded when they are first called, which takes some hundred milliseconds. Done before the fork,
+that time is paid once, not by every new worker.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark import Broadcast
 
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Node, Scan
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler, state_tables
-from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work, first_superstep, later_superstep
 from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import TIMESTAMP, Field, Schema
@@ -55,12 +55,12 @@ class _Local:
 
 
 def warm_up() -> None:
-    """Run two epochs of a few views over three rows, and a merge, in a directory that goes away.
+    """Run two epochs of a few views over three rows, and a merge, in a temporary directory.
 
     Raises
     ------
     OSError, TidemillError
-        When temporary files cannot be written. Nothing depends on it but speed.
+        When temporary files cannot be written. Only speed depends on it.
     """
     program = _program()
     with tempfile.TemporaryDirectory(prefix="tidemill-") as place:

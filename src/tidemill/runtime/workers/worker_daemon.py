@@ -40,7 +40,7 @@ def preload() -> None:
 
 
 def quiet(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker that ends without a traceback when Java has gone: nobody waits for an answer when a mill stops."""
+    """A worker that ends without a traceback when Java has ended."""
 
     def run(*arguments: object) -> int:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
+import pyarrow as pa
+
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.documents.json_write import value_texts
 from tidemill.zones import UTC
 
@@ -14,7 +16,7 @@ def csv_cells(table: pa.Table, time_zone: str = UTC) -> pa.Table:
     return pa.Table.from_arrays([_cells(c, time_zone) for c in table.columns], names=table.column_names)
 
 
-def _cells(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
+def _cells(column: pa.ChunkedArray[Any], time_zone: str) -> pa.ChunkedArray[Any]:
     type_ = column.type
     is_time = pa.types.is_timestamp(type_)
     if not (is_time or pa.types.is_binary(type_) or pa.types.is_nested(type_)):

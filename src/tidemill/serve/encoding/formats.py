@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.csv
@@ -13,6 +15,9 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.serve.encoding import json_rows
 from tidemill.serve.encoding.csv_cells import csv_cells
 from tidemill.zones import UTC
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 @dataclass(frozen=True)
@@ -44,25 +49,21 @@ def _csv(tables: Iterable[pa.Table], time_zone: str = UTC) -> Iterator[bytes]:
             yield sink.getvalue().to_pybytes()
 
 
-class _Parts:
+class _Parts(io.RawIOBase):
     """A file whose content is taken away while it is written."""
 
-    closed = False
-
     def __init__(self) -> None:
+        super().__init__()
         self.parts: list[bytes] = []
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Buffer, /) -> int:
         """Append some bytes."""
         self.parts.append(bytes(data))
-        return len(data)
+        return len(self.parts[-1])
 
     def writable(self) -> bool:
-        """Yes."""
+        """Whether it can be written to."""
         return True
-
-    def flush(self) -> None:
-        """Nothing is held back."""
 
     def take(self) -> bytes:
         """What was written since the last call."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.schema import WEIGHT, type_to_ddl
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.documents.json_write import value_texts
 from tidemill.zones import UTC
 
@@ -78,17 +79,17 @@ def _parts(table: pa.Table) -> Iterable[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([c.combine_chunks() for c in part.columns], names=part.column_names)
 
 
-def _named(name: str, values: pa.Array) -> pa.Array:
+def _named(name: str, values: pa.Array[Any]) -> pa.Array[Any]:
     return pc.binary_join_element_wise(json.dumps(name, ensure_ascii=False) + ":", values, "")
 
 
-def _separated(cells: list[pa.Array], rows: int) -> pa.Array:
+def _separated(cells: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     if not cells:
         return pa.repeat("", rows)
     return cells[0] if len(cells) == 1 else pc.binary_join_element_wise(*cells, ",")
 
 
-def _joined_rows(left: str, rows: pa.Array, right: str) -> bytes:
+def _joined_rows(left: str, rows: pa.Array[Any], right: str) -> bytes:
     whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
     text = pc.binary_join(whole, f"{right},{left}")[0].as_buffer()
     return b"".join((left.encode(), memoryview(text), right.encode()))

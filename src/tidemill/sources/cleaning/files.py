@@ -1,7 +1,7 @@
-"""Deletes or moves files that have been read, if they are what was read.
+"""Deletes or moves files that have been read and have not changed since.
 
-What is gone already counts as done, so it may be done twice, also after it was broken off anywhere. A file is looked at
-just before it goes; who writes under the name of a file that was read, in the moment between, loses what was written.
+A file that is gone already counts as done, so cleaning can be repeated after it was interrupted anywhere. A file is
+checked just before it is deleted; if a writer replaces it in the moment between, the new content is lost.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from tidemill.sources.locations.location import Location
 from tidemill.sources.objects.listing import PAGE_KEYS, object_versions
 
 _AT_ONCE = 8
-"""Requests of one object each that are on their way at a time."""
+"""Concurrent requests of one object each."""
 
 _MOST_COPIED = 5 << 30
-"""A store copies objects of up to so many bytes in one request; larger ones are read and written."""
+"""The largest object in bytes that a store copies in one request; larger ones are read and written."""
 
 _PIECE, _MOST_PIECES = 16 << 20, 10_000
-"""Bytes of a part of these, at least, and how many parts an object may have."""
+"""Fewest bytes of a part of a multipart upload, and most parts of one."""
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 Stop = Callable[[], bool]
-"""Whether to leave the rest for another time."""
+"""Returns whether to stop and leave the other files for a later call."""
 
 
 @dataclass
 class Outcome:
-    """What became of some files, by path: gone, left because they are not what was read, or not to be cleaned now."""
+    """Result of cleaning, by path: deleted or moved, left because they have changed, or failed."""
 
     cleaned: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Outcome:
 
 
 def clean(location: Location, rule: CleanSource, files: Iterable[FileInfo], stop: Stop = lambda: False) -> Outcome:
-    """Clean some files of a location, each as it was when it was read; those without an outcome have not been tried."""
+    """Clean files of a location, given as they were when they were read; files without an outcome were not tried."""
     outcome = Outcome()
     if location.objects:
         _Objects(location, rule, outcome).clean(sorted(files, key=lambda f: f.path), stop)
@@ -97,7 +97,7 @@ def _unfit(path: str, error: OSError) -> TidemillError:
 
 
 def suffixed(path: str, number: int) -> str:
-    """Another name beside a path: ``a.csv.gz``, ``a.1.csv.gz``, and so on."""
+    """A numbered variant of a path: ``a.csv.gz``, ``a.1.csv.gz``, and so on."""
     above, slash, name = path.rpartition("/")
     begin, dot, end = name.partition(".")
     return path if number == 0 else f"{above}{slash}{begin}.{number}{dot}{end}"
@@ -107,7 +107,7 @@ def suffixed(path: str, number: int) -> str:
 
 
 def _archive(path: Path, archive: Path, below: str, read: FileInfo) -> None:
-    """Move a file to a name that is free. One that has been moved there, and not been deleted, is deleted."""
+    """Move a file to a free name. If an interrupted move has already copied it there, it is only deleted."""
     wanted = archive / below
     wanted.parent.mkdir(parents=True, exist_ok=True)
     if not wanted.parent.resolve().is_relative_to(archive.resolve()):
@@ -124,7 +124,7 @@ def _archive(path: Path, archive: Path, below: str, read: FileInfo) -> None:
 
 
 def _moved(path: Path, target: Path) -> bool:
-    """Move a file, unless somebody has taken the name meanwhile."""
+    """Move a file unless the target exists; returns whether it was moved."""
     try:
         os.link(path, target)
     except FileExistsError:
@@ -141,7 +141,7 @@ def _moved(path: Path, target: Path) -> bool:
 
 
 def _copied(path: Path, target: Path) -> bool:
-    """Move a file to another file system: it is there, on the disk and whole, before it goes here."""
+    """Move a file to another file system: the copy is complete and synced before the original is deleted."""
     partial = target.with_name(f".{target.name}.tidemill")
     try:
         with path.open("rb") as source, partial.open("wb") as copy:
@@ -166,9 +166,9 @@ def _copied(path: Path, target: Path) -> bool:
 
 
 class _Objects:
-    """Cleans objects of one store, as many as a page has with a listing or two and one deletion.
+    """Cleans objects of one store, a page of them with one or two listings and one deletion.
 
-    The first request that fails ends it: the store is asked again later.
+    It stops at the first request that fails; the store is tried again later.
     """
 
     def __init__(self, location: Location, rule: CleanSource, outcome: Outcome) -> None:
@@ -179,7 +179,7 @@ class _Objects:
         self._url = self._extent.store
 
     def clean(self, files: Sequence[FileInfo], stop: Stop) -> None:
-        """Clean objects that are sorted by URL."""
+        """Clean objects, sorted by URL."""
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="clean") as pool:
             for start in range(0, len(files), PAGE_KEYS):
                 if stop():
@@ -202,7 +202,7 @@ class _Objects:
         self._outcome.cleaned += [f.path for f in here]
 
     def _as_read(self, files: Sequence[FileInfo]) -> list[FileInfo]:
-        """Those that are there as they were read; what became of the others is noted."""
+        """The files that have not changed since they were read; the outcome of the others is recorded."""
         now = object_versions(self._url, [split_url(f.path)[1] for f in files], self._connection)
         found = []
         for file in files:
@@ -216,7 +216,7 @@ class _Objects:
         return found
 
     def _archived(self, file: FileInfo) -> bool:
-        """Copy an object to a name that is free, unless that is done; whether it was there to be copied."""
+        """Copy an object to a free name unless that was done already; returns False if the object is gone."""
         wanted = f"{self._rule.archive}/{self._extent.below(file.path)}"
         for url in (suffixed(wanted, number) for number in count()):
             try:
@@ -243,7 +243,7 @@ class _Objects:
             self._write(store, file, key)
 
     def _write(self, store: Any, file: FileInfo, key: str) -> None:
-        """Copy by reading and writing; what broke off is no object."""
+        """Copy by reading and writing; an interrupted upload leaves no object."""
         opened = ObjectFile(file.path, file.size, file.etag, file.modified, self._connection)
         piece = max(_PIECE, -(-file.size // _MOST_PIECES))
         writer = obstore.open_writer(store, key, buffer_size=piece)

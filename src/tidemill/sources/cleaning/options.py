@@ -1,4 +1,4 @@
-"""What becomes of files that have been read: Spark's ``cleanSource``, and how long they are kept before."""
+"""Cleaning up source files: Spark's ``cleanSource``, and how long files are kept before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLEAN_OPTIONS = OptionGroup(
 
 @dataclass(frozen=True)
 class CleanSource:
-    """Files that were read are deleted, or moved.
+    """Delete files that have been read, or move them to an archive.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class CleanSource:
 
 
 def parse_clean(options: Mapping[str, str]) -> CleanSource | None:
-    """What ``cleanSource`` says; names of options in lower case. None for ``off``, and when nothing is said.
+    """Parse ``cleanSource``; names of options in lower case. None for ``off`` and without the option.
 
     Raises
     ------
@@ -73,12 +73,13 @@ def parse_clean(options: Mapping[str, str]) -> CleanSource | None:
 
 
 def check_clean(options: Mapping[str, str], location: Location | None) -> None:
-    """Whether the files of a location can be cleaned as options say; None for tables without such files.
+    """Check that files of a location can be cleaned as the options say; None for tables without such files.
 
     Raises
     ------
     TidemillError
-        TM4003 as :func:`parse_clean`, TM5080 where they cannot be, TM5081 for an archive that would be read again.
+        TM4003 as :func:`parse_clean`, TM5080 for files that cannot be cleaned, TM5081 for an archive that would be read
+        again.
     """
     clean = parse_clean(options)
     if clean is None:
@@ -120,4 +121,4 @@ def _unfit(directory: Path) -> str | None:
 
 
 def _cannot(got: str, hint: str) -> TidemillError:
-    return TidemillError("TM5080", "the files of this table cannot be cleaned so", got=got, hint=hint)
+    return TidemillError("TM5080", "the files of this table cannot be cleaned in this way", got=got, hint=hint)

@@ -15,10 +15,10 @@ from tidemill.sources.locations.location import location_of
 from tidemill.sources.sockets.endpoints import parse_endpoints
 
 _OWN = (GENERATOR_SCHEME, "ingest")
-"""Schemes of rows that come from nowhere else."""
+"""Schemes of rows that are not read from anywhere: they are always allowed."""
 
 _SERVERS = ("endpoint", "queueendpoint", "queueurl")
-"""Options that say whom to ask."""
+"""Options that name servers."""
 
 
 class AllowedPaths:
@@ -49,17 +49,17 @@ class AllowedPaths:
         self._urls = [_plain(p).rstrip("/") if not p.endswith("://") else _scheme(p) for p in self._given if _is_url(p)]
 
     def check(self, table: str, options: Mapping[str, str], looks_into: bool = False) -> None:
-        """Whether all that a table may read, and whom it asks, lies within; names of options in lower case.
+        """Check that all locations and servers of a table are allowed; names of options in lower case.
 
         Parameters
         ----------
         looks_into : bool
-            Files are read at once, for their columns: none of them may be a link that leads elsewhere.
+            Whether files are read at once, for schema inference: then no link may lead out of the allowed paths.
 
         Raises
         ------
         TidemillError
-            TM5045 when something does not.
+            TM5045 when one is not allowed.
         """
         if not self._given:
             return
@@ -76,14 +76,14 @@ class AllowedPaths:
                     raise self.outside(f"{file.path}, which is {os.path.realpath(file.path)}, of table {table}")
 
     def has_file(self, path: str) -> bool:
-        """Whether a file that was listed lies within: a local one through all links on the way to it."""
+        """Whether a listed file is allowed; links in the path of a local file are resolved."""
         return not self._given or _is_url(path) or self._has(path)
 
     def outside(self, got: str) -> TidemillError:
-        """TM5045: something lies elsewhere."""
+        """TM5045: a path or server is not allowed."""
         return TidemillError(
             "TM5045",
-            "this lies outside of what the mill may read",
+            "the path is not in allowed_paths",
             got=got,
             hint=f"allowed_paths is {', '.join(self._given)}",
         )
@@ -111,7 +111,7 @@ def _scheme(url: str) -> str:
 
 
 def _plain(url: str) -> str:
-    """Without ways up and links, and with one spelling for each scheme."""
+    """A URL without ``..`` and links, with one spelling for each scheme."""
     if is_object_url(url):
         store, key = split_url(url)
         return f"{_scheme(store)}{store.partition('://')[2]}/{key}"
@@ -122,7 +122,7 @@ def _plain(url: str) -> str:
 
 
 def _beginnings(path: str) -> Iterator[str]:
-    """What all files begin with that a path may name, whole names only; each place of a stream."""
+    """Prefixes of all paths that a table's ``path`` may match, in whole names; each endpoint of sockets."""
     if scheme_of(path) in SOCKET_SCHEMES:
         yield from (part.strip() for part in path.split(","))
     elif is_object_url(path):

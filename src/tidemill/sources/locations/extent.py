@@ -1,4 +1,4 @@
-"""Which paths a location can name, whether or not there is a file now: what it reaches, and what stands below it."""
+"""Which paths a location can match, whether or not there is a file now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.sources.locations.location import Location
 
 @dataclass(frozen=True)
 class Extent:
-    """What a location may name.
+    """The paths that a location matches.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Extent:
 
     @cached_property
     def store(self) -> str:
-        """Of objects, such as ``s3://bucket``; empty for local files."""
+        """The store of objects, such as ``s3://bucket``; empty for local files."""
         return split_url(self.location.pattern)[0] if self.location.objects else ""
 
     @cached_property
@@ -64,7 +64,7 @@ class Extent:
         return any(glob.shows(self._text(path)) for glob in self._globs)
 
     def names_of(self, path: str, modified: int) -> set[str]:
-        """The paths under which a listing gives a file: its own, and through links in the names that are given."""
+        """The paths under which a listing gives a file: its own, and those through links before the first wildcard."""
         names = {path} if self.names(path, modified) else set()
         if self.location.local and not self._elsewhere(path):
             directory, _, name = path.rpartition("/")
@@ -79,7 +79,7 @@ class Extent:
 
     @cached_property
     def _links(self) -> dict[str, str]:
-        """The directories that are given, without wildcards, and what they really are."""
+        """The directories before the first wildcard, and the same with links resolved."""
         found = ("/".join(p.begins for p in a.parts[: a.fixed]) for a in self._alternatives())
         return {given: os.path.realpath(given or "/").rstrip("/") for given in found}
 
@@ -88,7 +88,7 @@ class Extent:
         return {}
 
     def below(self, path: str) -> str:
-        """What of the path of a file stands below the directory that the location names without wildcards."""
+        """The path of a file relative to the directory before the location's first wildcard."""
         text = self._text(path)
         if self._literal is not None:
             directory = self._literal.rstrip("/")
@@ -113,7 +113,7 @@ class Extent:
 
 
 def _reaches(alternative: Alternative, names: list[str]) -> bool:
-    """Whether something below a directory of these names may be meant."""
+    """Whether something below a directory of these names may match."""
     parts, at = alternative.parts, {0}
     for depth, name in enumerate(names):
         if depth >= alternative.fixed and hidden(name):
@@ -126,7 +126,7 @@ def _reaches(alternative: Alternative, names: list[str]) -> bool:
 
 
 def _resolved(alternative: Alternative) -> Alternative:
-    """The same with links resolved in the names that are given."""
+    """The same with links before the first wildcard resolved."""
     above = "/".join(p.begins for p in alternative.parts[: alternative.fixed])
     names = os.path.realpath(above or "/").rstrip("/").split("/")
     return Alternative((*(Part(name) for name in names), *alternative.parts[alternative.fixed :]))

@@ -1,4 +1,4 @@
-"""Where the files of a table are: a path or a URL of an object store, what is wanted of it, and how to get there."""
+"""Where the files of a table are: a path or URL, filters, and how to connect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidemill.sources.objects.reader import ObjectReader
 from tidemill.sources.split import Split
 
 SplitFile = files.FileReader | ObjectReader | ConnectedFile | NoFile
-"""What reads the bytes of a split: ``open``, ``fill``, ``read_at``, ``first_bytes``, ``close``."""
+"""Reads the bytes of a split: ``open``, ``fill``, ``read_at``, ``first_bytes``, ``close``."""
 
 _UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br", ".deflate", ".z", ".7z", ".rar"})
 
@@ -42,9 +42,9 @@ class Location:
     offered : Offered, optional
         The connector of a package, for a path that has one, with its options.
     pace : Pace, optional
-        For a path of generated rows, how many there are at a time.
+        For a path of generated rows, how many there are at which time.
     queue : Queue, optional
-        What tells of new files.
+        A queue whose messages name new files.
     """
 
     pattern: str
@@ -65,7 +65,7 @@ class Location:
         return not (self.objects or self.offered is not None or self.pace is not None)
 
     def listing(self) -> Iterator[FileInfo]:
-        """All files that are wanted, by name.
+        """All files that match, by name.
 
         Raises
         ------
@@ -83,9 +83,9 @@ class Location:
             self.check_there()
 
     def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
-        """All files that are wanted and whose names ``unread`` leaves, some at a time, in no order, some perhaps twice.
+        """All matching files whose names ``unread`` returns, in batches, in no order, some perhaps twice.
 
-        Others are not looked into. Errors as :meth:`listing`.
+        Other files are not touched. Errors as :meth:`listing`.
         """
         if self.local:
             for names in files.file_names(self.pattern, self.filters.recursive):
@@ -99,10 +99,10 @@ class Location:
             yield [info for info in page if info.path in left and self.wants(info)]
 
     def missing(self) -> TidemillError | None:
-        """TM5047 when the directory of a glob does not exist; TM5001 with failOnMissing, which objects must have, too.
+        """TM5047 when the directory of a glob does not exist; TM5001 with failOnMissing.
 
-        A store has no directories, and below a prefix there may well be nothing at first: then nothing is said without
-        the option. Errors of an object store as :meth:`listing`.
+        An object store has no directories, and a prefix may be empty at first: without the option this is no error
+        there. Errors of an object store as :meth:`listing`.
         """
         directory = None
         if self.objects and self.filters.fail_on_missing:
@@ -121,13 +121,13 @@ class Location:
         )
 
     def check_there(self) -> None:
-        """TM5001 when there is nothing, and failOnMissing says that this is an error. Called when nothing was found."""
+        """TM5001 with failOnMissing when the directory of a glob does not exist. Called when no file was found."""
         found = self.missing() if self.filters.fail_on_missing else None
         if found is not None:
             raise found
 
     def wants(self, info: FileInfo) -> bool:
-        """Whether a file that was listed is wanted. TM5006 for an archive that no codec reads."""
+        """Whether a listed file passes the filters. TM5006 for an archive that no codec reads."""
         if not self.filters.wants(info.path, info.modified):
             return False
         if info.path[info.path.rfind(".") :].lower() in _UNREADABLE:
@@ -170,7 +170,7 @@ class Location:
         return FileInfo(path, found.size, found.modified, found.etag)
 
     def beginning(self, path: str, count: int) -> bytes:
-        """The first bytes of a file, at most so many; none when it cannot be read, which is for its reader to tell."""
+        """The first bytes of a file, at most ``count``; empty when it cannot be read, which its reader reports."""
         if self.offered is None and not is_object_url(path):
             return files.beginning(path, count)
         try:
@@ -229,7 +229,7 @@ def reader_of(
     buffer_bytes: int = files.BUFFER_BYTES,
     coming: Future[bytes] | None = None,
 ) -> SplitFile:
-    """What reads the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
+    """A reader of the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
     if scheme_of(split.path) == GENERATOR_SCHEME:
         return NoFile()
     if is_offered(split.path):

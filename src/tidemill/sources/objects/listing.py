@@ -1,7 +1,7 @@
-"""Objects that a URL names, listed page by page, and never wider than its literal beginning.
+"""Lists the objects that a URL matches, page by page, below its literal prefix only.
 
-:func:`object_pages` lists once. :class:`ObjectListing` lists again and again, and asks for few pages when little is
-new: what sorts behind the last key of before, some of the pages before it, and over many passes all of them.
+:func:`object_pages` lists once. :class:`ObjectListing` lists repeatedly, with few requests when little is new: the keys
+after the last one seen, some of the pages before it, and over many passes all of them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tidemill.sources.file_info import FileInfo
 from tidemill.sources.globs import Alternative, escaped, parse_glob
 
 PAGE_KEYS = 1000
-"""How many keys a store gives in one answer."""
+"""Keys in one response of a store."""
 
 _DENSE, _ASKED, _AT_ONCE = 16, 64, 8
-"""A listing goes on while a page has so many of the keys that are wanted, else so many are asked for, some at once."""
+"""Fewest wanted keys of a page for listing to continue; else how many keys are requested singly, and concurrently."""
 
 _LAST = "\U0010ffff"
 _IN_ORDER = ("s3", "s3a", "gs")
@@ -38,17 +38,17 @@ _UNORDERED_BUCKET = "--x-s3"
 def object_pages(
     url: str, connection: Connection, recursive: bool = False, after: str = ""
 ) -> Iterator[list[FileInfo]]:
-    """The objects that a URL names, one list for each page of the store that was asked for; hidden ones are left out.
+    """The objects that a URL matches, one list per page of the store, without hidden ones.
 
-    A URL that ends with a slash names what lies in that directory, another without wildcards an object or, if there is
-    none, such a directory. A page is asked for when the one before it has been taken.
+    A URL that ends with a slash names the objects of that directory; another without wildcards an object or, if there
+    is none, such a directory. A page is requested when the one before it has been taken.
 
     Parameters
     ----------
     recursive : bool
-        Directories are looked through to any depth.
+        Whether objects at any depth below a directory are listed.
     after : str
-        A key; only later ones are listed, in the order of their UTF-8 bytes.
+        A key; only keys after it are listed, in the order of their UTF-8 bytes.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def object_pages(
 
 
 def _resolved(url: str, connection: Connection, recursive: bool) -> tuple[str, tuple[_Prefix, ...], FileInfo | None]:
-    """The store, what is wanted of it in the order of prefixes, and the object if the URL names one."""
+    """The store, the patterns by prefix, and the object if the URL names one."""
     store, text = split_url(url)
     glob = parse_glob(text)
     literal = glob.literal
@@ -90,7 +90,7 @@ def _resolved(url: str, connection: Connection, recursive: bool) -> tuple[str, t
 
 
 def missing_prefix(url: str, connection: Connection) -> str | None:
-    """The directory of a glob, up to its first wildcard, when no object lies below it; of several, when none does.
+    """The directory before the first wildcard of a glob if it has no objects; with braces, if none of them has.
 
     Errors as :func:`object_pages`.
     """
@@ -104,7 +104,7 @@ def missing_prefix(url: str, connection: Connection) -> str | None:
 
 @lru_cache(256)
 def meant_keys(url: str, recursive: bool) -> tuple[Alternative, ...]:
-    """What keys a listing of a URL may give, without asking the store whether that is an object or a directory."""
+    """Patterns of the keys that a listing of a URL may give, whether it names an object or a directory."""
     glob = parse_glob(split_url(url)[1])
     if glob.literal is None:
         return (glob.below() if recursive else glob).alternatives
@@ -116,17 +116,17 @@ def meant_keys(url: str, recursive: bool) -> tuple[Alternative, ...]:
 
 @dataclass(frozen=True)
 class _Prefix:
-    """All that is meant of keys with one prefix: they are listed once."""
+    """All patterns with one prefix: their keys are listed once."""
 
     prefix: str
     alternatives: tuple[Alternative, ...]
 
     def means(self, key: str) -> bool:
-        """Whether a key is meant, and not hidden."""
+        """Whether a key matches and is not hidden."""
         return any(a.matches(key) and not a.hides(key) for a in self.alternatives)
 
     def dead_directory(self, key: str) -> str | None:
-        """The largest directory of a key, with its slash, below which nothing is meant; None when there is none."""
+        """The largest directory of a key, with its slash, below which nothing can match; None when there is none."""
         dead = [a.dead_directory(key) for a in self.alternatives]
         return None if None in dead else max((d for d in dead if d is not None), key=len)
 
@@ -140,7 +140,7 @@ def _by_prefix(alternatives: tuple[Alternative, ...]) -> tuple[_Prefix, ...]:
 
 @dataclass(frozen=True)
 class Page:
-    """A page that a store gave: the objects that are meant, and the last key of it, whether or not it is meant."""
+    """A page of a store: the objects that match, and its last key, whether or not that matches."""
 
     files: list[FileInfo]
     last: str
@@ -153,17 +153,17 @@ class Cursor:
     Attributes
     ----------
     tail : str
-        The greatest key seen: nothing behind it has been.
+        The greatest key seen.
     back : str
-        A key about a page before the tail. Listing goes on from here, so that keys which appear late and sort a little
+        A key about a page before the tail. Listing continues from here, so that keys which appear late and sort just
         before the tail are found at once.
     sweep : str
-        Up to here the pages before the tail have been listed again in this cycle.
+        Up to this key the pages before the tail have been listed again in this cycle.
     pages : int
         About how many pages there are up to the tail: as the last whole pass or cycle found, and one more for each pass
         since that found something behind it.
     late : int
-        How many names the cycle has found that were not known.
+        How many new names the cycle has found.
     """
 
     tail: str = ""
@@ -174,21 +174,21 @@ class Cursor:
 
 
 SWEEP_PAGES = 10
-"""How many known pages a pass lists again when none of them had a new name lately."""
+"""Pages before the tail that a pass lists again while they have no new names."""
 
 
 class ObjectListing:
-    """Lists a place again and again.
+    """Lists a location repeatedly.
 
-    A pass asks for what sorts behind the last key, and for a part of the pages before it, so that a cycle of passes has
-    asked for all. A place of few pages is listed whole each time, and so is a store that does not list in the order of
-    keys. While passes find names that nobody knew among those (keys that do not grow with time) each lists twice as
-    much as the one before; half as much after a cycle that found none.
+    A pass lists the keys after the last one seen and a part of the pages before it, so that a cycle of passes lists
+    all. A location of few pages is listed whole each time, and so is a store that does not list in the order of keys.
+    While passes find new names among the earlier pages (keys that do not grow with time), each lists twice as many as
+    the one before; half as many after a cycle that found none.
 
     Parameters
     ----------
     cursors : mapping
-        By prefix, as :attr:`cursors` was when the state was kept.
+        By prefix, as stored from :attr:`cursors`.
 
     Attributes
     ----------
@@ -206,16 +206,16 @@ class ObjectListing:
         self.cursors: dict[str, Cursor] = dict(cursors or {})
 
     def found_new(self, names: int) -> None:
-        """So many names of the page that was given last were not known."""
+        """Report how many names of the last page were new."""
         self._late += names
 
     def pages(self, whole: bool) -> Iterator[list[FileInfo]]:
-        """One pass; a page is asked for when the one before it has been taken.
+        """One pass; a page is requested when the one before it has been taken.
 
         Parameters
         ----------
         whole : bool
-            List everything, so that what is there now is found now.
+            Whether to list everything now.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class ObjectListing:
             yield page
 
     def _all(self, store: str, alternative: _Prefix) -> Iterator[list[FileInfo]]:
-        """Everything, from the beginning."""
+        """All pages."""
         prefix, last, back, number = alternative.prefix, "", "", 0
         for page in self._listed(store, alternative, ""):
             yield page.files
@@ -253,7 +253,7 @@ class ObjectListing:
         self.cursors[prefix] = Cursor(last, back, "", number)
 
     def _behind(self, store: str, alternative: _Prefix) -> Iterator[list[FileInfo]]:
-        """What sorts behind the tail, and about a page before it."""
+        """The keys after the tail, and about a page before it."""
         prefix = alternative.prefix
         before = self.cursors[prefix].back
         for page in self._listed(store, alternative, before):
@@ -264,7 +264,7 @@ class ObjectListing:
             before = page.last
 
     def _again(self, store: str, alternative: _Prefix) -> Iterator[list[FileInfo]]:
-        """Some of the pages before the tail, going on where the last pass ended."""
+        """Some of the pages before the tail, from where the last pass ended."""
         prefix = alternative.prefix
         left, found, begun = self._share, 0, self.cursors[prefix].sweep
         most = left
@@ -288,7 +288,7 @@ class ObjectListing:
 
 
 def _pages(store: str, alternative: _Prefix, connection: Connection, after: str) -> Iterator[Page]:
-    """Pages of one way through the braces. Where one ends in a directory that is not meant, the rest is jumped over."""
+    """Pages of one prefix. When a page ends in a directory where nothing can match, the rest of it is skipped."""
     prefix = alternative.prefix
     directory = prefix.rpartition("/")[0]
     start = max(before(prefix) if prefix != f"{directory}/" else "", after)
@@ -317,7 +317,7 @@ def _pages(store: str, alternative: _Prefix, connection: Connection, after: str)
 
 
 def _chunks(store: str, directory: str, start: str, connection: Connection) -> Iterator[list[Any]]:
-    """Pages of a directory, to any depth. After one that broke off it goes on behind the last key that came."""
+    """Pages of a directory, to any depth. After an interrupted response it continues after the last key received."""
     attempt, begun = 0, False
     while True:
         try:
@@ -336,16 +336,16 @@ def _chunks(store: str, directory: str, start: str, connection: Connection) -> I
 
 
 def object_versions(store: str, keys: Sequence[str], connection: Connection) -> dict[str, FileInfo]:
-    """Objects of some keys, as they are now; those that are not there are left out.
+    """The current objects of some keys, without those that do not exist.
 
-    Keys that lie close together are listed, a thousand in a request; others are asked for one by one.
+    Keys that are close together are listed, a thousand in a request; others are requested one by one.
 
     Parameters
     ----------
     store : str
         Such as ``s3://bucket``.
     keys : sequence of str
-        In the order of their characters.
+        Sorted as strings.
 
     Raises
     ------
@@ -370,7 +370,7 @@ def object_versions(store: str, keys: Sequence[str], connection: Connection) -> 
 def _versions_listed(
     store: str, keys: Sequence[str], at: int, connection: Connection, found: dict[str, FileInfo]
 ) -> int:
-    """List from a key on while pages have many of them; the number of the first key that is not known then."""
+    """List from a key on while pages have many of the keys; returns the index of the first key not found out."""
     pairs = zip(keys[at].split("/")[:-1], keys[-1].split("/")[:-1], strict=False)
     directory = "/".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     for page in _chunks(store, directory, before(keys[at]), connection):
@@ -390,7 +390,7 @@ def _in_order(store: str) -> bool:
 
 
 def before(prefix: str) -> str:
-    """A key that sorts before all that begin with a prefix, and behind nearly all others that do."""
+    """A key that sorts before all with a prefix, and after nearly all keys that sort before these."""
     code = ord(prefix[-1]) - 1 if prefix else 0
     while code > 0 and (chr(code) == "/" or not (chr(code).isprintable() or code == 0x20)):
         code -= 1  # what a name may not have

@@ -1,4 +1,4 @@
-"""Reads the bytes of one split of an object, some ranges ahead."""
+"""Reads the bytes of one split of an object, with ranges requested ahead."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tidemill.objectstore.object_file import ObjectFile, ObjectIO
 from tidemill.sources.split import Split
 
 AHEAD = 4
-"""How many ranges are asked for before they are needed, at most."""
+"""Most ranges that are requested before they are needed."""
 
 _TAIL_BYTES = 64 << 10
 
 
 class ObjectReader:
-    """As :class:`tidemill.sources.files.FileReader`; every request asks for the object as it was listed.
+    """As :class:`tidemill.sources.files.FileReader`; every request is for the version that was listed.
 
-    An object of no more than ``buffer_bytes`` is fetched with one request, whatever is read of it. Of a larger one
-    up to four ranges are under way at once within the split, and smaller ones follow behind its end.
+    An object of at most ``buffer_bytes`` is fetched with one request. For a larger one up to four ranges are requested
+    concurrently within the split, and smaller ones one by one after its end.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class ObjectReader:
     buffer_bytes : int
         Most bytes of one range.
     coming : Future of bytes, optional
-        The whole object, of no more than ``buffer_bytes``, which somebody has asked for already.
+        The whole object, of at most ``buffer_bytes``, if it has been requested already.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ObjectReader:
         self._coming: deque[Future[bytes]] = deque()
 
     def open(self, position: int) -> IO[bytes]:
-        """Begin at a byte; nothing is asked for yet."""
+        """Begin at a byte position; nothing is requested yet."""
         self._forget()
         self._position = self._asked = position
         return cast(IO[bytes], ObjectIO(self._file, self.read_at))
@@ -66,7 +66,7 @@ class ObjectReader:
         return data
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The bytes there, all of them; several threads may call it. Errors as :meth:`ObjectFile.read_at`."""
+        """Exactly ``length`` bytes at a position; several threads may call it. Errors as :meth:`ObjectFile.read_at`."""
         if self.split.size > self._buffer_bytes:
             return self._file.read_at(position, length)
         with self._lock:
@@ -76,18 +76,18 @@ class ObjectReader:
         return self._whole[position : position + length]
 
     def first_bytes(self, count: int) -> bytes:
-        """The first bytes of the object, at most so many."""
+        """The first bytes of the object, at most ``count``."""
         return self.read_at(0, min(count, self.split.size))
 
     def close(self) -> None:
-        """Forget what was asked for; may be called twice."""
+        """Drop pending requests; may be called twice."""
         self._forget()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
     def _ask(self) -> None:
-        """Ask for ranges up to the window; behind the split only for one that is needed now."""
+        """Request ranges up to the window; after the end of the split only the one that is needed now."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(AHEAD, "tidemill-object")
         while not self._coming or (self._asked < self.split.end and len(self._coming) < AHEAD):

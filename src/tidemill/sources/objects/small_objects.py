@@ -1,4 +1,4 @@
-"""Small objects are fetched before it is their turn: each costs a round trip, and these go on beside each other."""
+"""Prefetches small objects: each costs a round trip, and these run concurrently."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidemill.objectstore.object_file import ObjectFile
 from tidemill.sources.split import Split
 
 MOST_BYTES = 256 << 10
-"""Larger objects are read when it is their turn, with several ranges at once."""
+"""Largest object in bytes that is prefetched; larger ones are read in concurrent ranges."""
 
 AT_ONCE = 16
-"""How many requests a process has under way."""
+"""Concurrent requests of a process."""
 
 AHEAD = 32
-"""How many objects a task has fetched, or asked for, before their turn: 8 MB at most."""
+"""Objects that a task prefetches at a time: 8 MB at most."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -31,7 +31,7 @@ class SmallObjects:
     options : mapping
         Those of the table, with names in lower case.
     most_bytes : int
-        What counts as small, if that is less than 256 KiB.
+        Largest object that is prefetched, if that is less than 256 KiB.
     """
 
     def __init__(self, options: Mapping[str, str], most_bytes: int = MOST_BYTES) -> None:
@@ -41,12 +41,12 @@ class SmallObjects:
         self._coming: dict[Split, Future[bytes]] = {}
 
     def expect(self, split: Split) -> None:
-        """A split that will be read after those told of before."""
+        """Add a split that will be read after those added before."""
         if is_object_url(split.path) and 0 < split.size <= self._most:
             self._waiting.append(split)
 
     def take(self, split: Split) -> Future[bytes] | None:
-        """The whole object of a split whose turn it is, if it is small; others are asked for meanwhile."""
+        """The whole object of the next split if it is small; requests the ones after it."""
         while self._waiting and len(self._coming) < AHEAD:
             following = self._waiting.popleft()
             connection = parse_connection(self._options, following.path)
@@ -56,7 +56,7 @@ class SmallObjects:
 
 
 def _pool() -> ThreadPoolExecutor:
-    """The threads of this process; those of a parent do not live on in it."""
+    """The thread pool of this process; threads do not survive a fork."""
     if os.getpid() not in _pools:
         _pools.clear()
         _pools[os.getpid()] = ThreadPoolExecutor(AT_ONCE, "tidemill-small")

@@ -1,4 +1,4 @@
-"""Connections of sockets: what each is doing, and how it is opened, read and given up."""
+"""Connections of sockets: state, opening, reading and closing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.sources.sockets.framing import Framer
 from tidemill.sources.sockets.inlet import Inlet
 
 READ_BYTES = 64 << 10
-"""The most that is read of one connection before others have their turn."""
+"""Most bytes read from one connection before others have their turn."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
@@ -25,9 +25,10 @@ class ConnectionStatus:
     """One row of a table's status.
 
     ``state`` is ``listening``, ``connecting``, ``connected``, ``waiting`` (to connect again), ``paused`` (the spool is
-    full), ``ended`` (standard input) or ``closed``. ``peer`` is the address of the other side. Of a place that listens
-    it is its own, and the numbers are those of the connections to it that are closed. ``errors`` counts connections
-    that failed or ended within a message, messages that were too long, and attempts to connect or listen that failed.
+    full), ``ended`` (standard input) or ``closed``. ``peer`` is the address of the other side; for a
+    listening socket its own address, and the numbers are sums over its closed connections. ``errors`` counts
+    connections that failed or ended within a message, messages that were too long, and failed attempts to connect or
+    listen.
     ``since`` are microseconds since 1970.
     """
 
@@ -42,9 +43,9 @@ class ConnectionStatus:
 
 
 class Connection:
-    """A connection, or a place that connections come to. Belongs to the reading thread.
+    """A connection or a listening socket. Used by the reading thread only.
 
-    A client connection goes on being the same one when it is opened again.
+    A client connection remains the same object when it is opened again.
     """
 
     __slots__ = (
@@ -67,23 +68,23 @@ class Connection:
         self.enter(state)
 
     def enter(self, state: str) -> None:
-        """Note what it is doing from now on."""
+        """Set the state."""
         self.state = state
         self.since = time.time()
 
     def failed(self, why: str) -> None:
-        """Note that something went wrong."""
+        """Count an error and keep its text."""
         self.errors += 1
         self.last_error = why
 
     def opened(self) -> None:
-        """Begin to take messages."""
+        """Begin to receive messages."""
         self.framer = self.inlet.options.framing.begin()
         self.open_since = 0.0
         self.enter("connected")
 
     def take(self, data: bytes, now: float) -> None:
-        """Bytes have come."""
+        """Process received bytes."""
         framer = self.framer
         assert framer is not None
         self.bytes += len(data)
@@ -102,7 +103,7 @@ class Connection:
             self.open_since = now
 
     def finish(self, why: str) -> None:
-        """The stream has ended, or broke, then ``why``: what is open of a message is left out, and counted."""
+        """Handle the end of the stream, or its failure (``why``); an incomplete message is counted and dropped."""
         framer, self.framer = self.framer, None
         self.open_since = 0.0
         if framer is None or framer.broken:
@@ -116,7 +117,7 @@ class Connection:
             self.failed(f"it ended within a message, of which {framer.open_bytes:,} bytes were left out")
 
     def pause_before_retry(self) -> float:
-        """Seconds until it may be opened again: longer each time, and not the same for all."""
+        """Seconds until it may be opened again: growing with each attempt, with jitter."""
         pause = min(_FIRST_PAUSE * float(2**self.pauses), _LONGEST_PAUSE)
         self.pauses = min(self.pauses + 1, 20)
         return pause * random.uniform(0.5, 1.0)
@@ -131,7 +132,7 @@ class Connection:
 
 
 class Readable(Protocol):
-    """A socket, or standard input as if it were one."""
+    """A socket, or standard input with the same interface."""
 
     def fileno(self) -> int: ...
 
@@ -141,14 +142,14 @@ class Readable(Protocol):
 
 
 class StandardInput:
-    """File descriptor 0; it is not closed, which is for its owner."""
+    """File descriptor 0; it is not closed."""
 
     def fileno(self) -> int:
         """0."""
         return 0
 
     def recv(self, size: int, /) -> bytes:
-        """The next bytes, none at the end."""
+        """The next bytes; empty at the end."""
         return os.read(0, size)
 
     def close(self) -> None:
@@ -156,7 +157,7 @@ class StandardInput:
 
 
 def listen(endpoint: Endpoint) -> socket.socket:
-    """A socket that connections can be made to. OSError as of sockets."""
+    """Open a listening socket. OSError as of sockets."""
     if isinstance(endpoint.address, str):
         _remove_stale(endpoint.address)
     found = socket.socket(endpoint.family, socket.SOCK_STREAM)
@@ -173,7 +174,7 @@ def listen(endpoint: Endpoint) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """Remove the name of a Unix socket that nobody listens on, as a process that was killed leaves it."""
+    """Remove the file of a Unix socket that no process listens on, such as a killed process leaves."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)
@@ -184,7 +185,7 @@ def _remove_stale(path: str) -> None:
 
 
 def dial(endpoint: Endpoint, address: Address) -> socket.socket:
-    """A socket that is being connected; it can be written to when that has come to an end. OSError as of sockets."""
+    """Start to connect; the socket becomes writable when that has succeeded or failed. OSError as of sockets."""
     found = socket.socket(endpoint.family, socket.SOCK_STREAM)
     found.setblocking(False)
     try:
@@ -200,7 +201,7 @@ def dial(endpoint: Endpoint, address: Address) -> socket.socket:
 
 
 def address_text(endpoint: Endpoint, address: object) -> str:
-    """A peer's address, or one's own, as it is shown."""
+    """An address as text."""
     if isinstance(address, tuple):
         host, port = address[:2]
         return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

@@ -1,4 +1,4 @@
-"""Which sockets a table reads: the ``path`` of its table, read."""
+"""Parses the sockets in a table's ``path``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Address = tuple[str, int] | str
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One place that bytes come from.
+    """One socket, or standard input.
 
-    ``url`` is as it was written. ``listens`` tells who opens connections: the peers, or Tidemill. ``address`` is a host
-    and a port, or the path of a Unix socket; empty for standard input.
+    ``url`` is as it was written. ``listens`` says whether peers open connections, or Tidemill does. ``address`` is a
+    host and a port, or the path of a Unix socket; empty for standard input.
     """
 
     url: str
@@ -37,12 +37,12 @@ def is_socket(path: str) -> bool:
 
 
 def parse_endpoints(path: str) -> tuple[Endpoint, ...]:
-    """The places that a path names, separated by commas.
+    """Parse a path: URLs of sockets, separated by commas.
 
     Raises
     ------
     TidemillError
-        TM5020 when one of them cannot be understood, or is given twice.
+        TM5020 for a bad URL, or one that is given twice.
     """
     found = tuple(_endpoint(part.strip()) for part in path.split(","))
     addresses = [e.address for e in found if e.address not in (("", 0),) and not (e.listens and _any_port(e))]

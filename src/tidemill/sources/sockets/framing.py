@@ -1,8 +1,8 @@
-"""Where messages end in the bytes of a connection, and what of them goes into the spool.
+"""Framing: where messages end in the bytes of a connection, and which bytes go into the spool.
 
 Either a newline ends a message, or a number of bytes before it says how long it is; in the spool every such message
-ends with a newline. Or messages are the rows or records of a format of bytes: these are in the spool as they came.
-Bytes come in pieces of any length; what is open at the end of one is kept until more comes.
+ends with a newline. Or messages are the rows or records of a binary format, which are written to the spool unchanged.
+Bytes are received in pieces of any length; an incomplete message is kept until more bytes come.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEWLINE = b"\n"
 
 @dataclass(frozen=True)
 class Framing:
-    """How messages are told apart.
+    """Messages are lines, or have their length in front.
 
     kind : "lines" or "length"
     length_bytes : int
@@ -41,7 +41,7 @@ class Framing:
 
 @dataclass(frozen=True)
 class RowFraming:
-    """Messages have ``width`` bytes each."""
+    """Messages are rows of ``width`` bytes each."""
 
     width: int
 
@@ -52,7 +52,7 @@ class RowFraming:
 
 @dataclass(frozen=True)
 class RecordFraming:
-    """Messages have their size in front, which is a part of them.
+    """Messages are records that begin with their size.
 
     size_bytes : int
         Size of that number: 1, 2, 4 or 8.
@@ -73,16 +73,16 @@ class RecordFraming:
 
 
 class Framer(Protocol):
-    """Takes the bytes of one connection.
+    """Splits the bytes of one connection into messages.
 
     Attributes
     ----------
     messages : int
-        Complete ones so far.
+        Complete messages so far.
     too_long : int
-        Messages that were left out because they are longer than allowed.
+        Messages that were dropped because they are longer than allowed.
     broken : str
-        Why the bytes behind cannot be told apart any more; empty while they can.
+        Why the end of the next message cannot be found; empty while it can.
     """
 
     messages: int
@@ -100,16 +100,16 @@ class Framer(Protocol):
         ...
 
     def feed(self, data: bytes) -> bytes | bytearray:
-        """Take bytes; returns the messages they complete, as they stand in the spool."""
+        """Process bytes; returns the messages they complete, as written to the spool."""
         ...
 
     def last(self) -> bytes:
-        """What is open, as a message that the end of the stream completes; nothing where it cannot."""
+        """The incomplete message if the end of the stream completes it; else nothing."""
         ...
 
 
 class _Kept:
-    """What framers have in common that keep the bytes of a message until it is complete."""
+    """Base of framers: keeps the bytes of an incomplete message."""
 
     __slots__ = ("_tail", "broken", "messages", "too_long")
 
@@ -130,7 +130,7 @@ class _Kept:
         return self._tail is not None
 
     def _joined(self, data: bytes, need: int) -> bytes:
-        """What is kept and what has come, or nothing while both have fewer bytes than are needed."""
+        """The kept bytes and the new ones, or nothing while there are fewer than ``need``."""
         if self._tail is None:
             return data
         self._tail += data
@@ -145,7 +145,7 @@ class _Kept:
 
 
 class Lines(_Kept):
-    """Messages end with a newline. One that is too long is passed over up to its end."""
+    """Messages end with a newline. One that is too long is skipped."""
 
     __slots__ = ("_most", "_passing")
 
@@ -210,9 +210,9 @@ class Lines(_Kept):
 
 
 class Lengths(_Kept):
-    """A number says how long the message behind it is. One that is too long breaks the connection.
+    """A number before each message is its length. One that is too long breaks the connection.
 
-    A message may be several lines, and so several rows; where a newline is missing at its end it gets one.
+    A message may have several lines, and so several rows; a missing newline at its end is added.
     """
 
     __slots__ = ("_framing", "_need")
@@ -264,7 +264,7 @@ class FixedRows(_Kept):
 
 
 class SizedRecords(_Kept):
-    """A size says how long the record behind it is. One that is out of bounds breaks the connection."""
+    """A size before each record is its length. One that is out of bounds breaks the connection."""
 
     __slots__ = ("_framing", "_need")
 

@@ -1,4 +1,4 @@
-"""The messages of one table on their way from its connections into its spool."""
+"""Buffers the messages of one table between its connections and its spool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
 from tidemill.sources.sockets.spool import Spool
 
 BUFFER_BYTES = 256 << 10
-"""Size of the buffer that messages are collected in before they are written."""
+"""Bytes of messages that are collected before they are written."""
 
 _RETRY_SECONDS = 1.0
 
@@ -28,10 +28,10 @@ class InletOptions:
     message_timeout : float
         Seconds that a message may stay incomplete before its connection is closed.
     most_unread : int
-        Bytes of the spool that no epoch has read, from which on its sockets are not read.
+        Bytes of the spool that no epoch has read at which its sockets are paused.
     boundary : callable
-        Given messages with their newlines, the offset behind the first one that the table's format would not take to be
-        complete, or -1: a quote is open at its end. The spool begins a segment behind it.
+        Given messages with their newlines, the offset after the first message that the table's format does not take to
+        be complete, since a quote is open at its end; -1 if there is none. The spool begins a segment there.
     """
 
     framing: Framing | RowFraming | RecordFraming = field(default_factory=Framing)
@@ -46,13 +46,13 @@ class Inlet:
     Attributes
     ----------
     buffers : int
-        Number of the buffer being filled; those before are in the spool.
+        Number of the buffer being filled; the buffers before it are in the spool.
     error : str
-        Why the spool could not be written, empty when it can; it is tried again once a second.
+        Why the spool could not be written, else empty; writing is retried once a second.
     over : bool
-        Whether sockets must wait, as of the last flush.
+        Whether sockets are paused, as of the last flush.
     consumed : int
-        How many bytes of messages sealed epochs have read; whoever seals moves it.
+        Bytes of messages that sealed epochs have read; set when an epoch is sealed.
     """
 
     def __init__(self, name: str, spool: Spool, options: InletOptions) -> None:
@@ -68,7 +68,7 @@ class Inlet:
         self._retry_at = 0.0
 
     def put(self, messages: bytes | bytearray) -> None:
-        """Take whole messages."""
+        """Add complete messages."""
         if self._unwritten:
             self._unwritten.append(bytes(messages))  # no more than one read of each socket: they are paused now
             return
@@ -86,7 +86,7 @@ class Inlet:
         return bool(self._buffer or self._unwritten)
 
     def flush(self) -> None:
-        """Write what was taken; what cannot be written is kept."""
+        """Write the buffer to the spool; it is kept if that fails."""
         if self._buffer:
             self._unwritten.append(bytes(self._buffer))
             self._buffer.clear()
@@ -115,16 +115,16 @@ class Inlet:
 
     @property
     def unread(self) -> int:
-        """Bytes that no sealed epoch has read."""
+        """Bytes in the spool that no sealed epoch has read."""
         return self.spool.end - self.consumed + len(self._buffer) + sum(map(len, self._unwritten))
 
     @property
     def has_room(self) -> bool:
-        """Whether sockets that waited may go on."""
+        """Whether paused sockets may be read again."""
         return not self._unwritten and self.unread <= self.options.most_unread * 3 // 4
 
     def close(self) -> None:
-        """Write what can be written, and let go of the spool."""
+        """Flush, and close the spool."""
         self._retry_at = 0.0
         self.flush()
         self.spool.close()

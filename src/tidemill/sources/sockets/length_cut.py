@@ -1,4 +1,4 @@
-"""Messages with a number in front of them become messages with a newline at their end: compiled, and plainly."""
+"""Converts messages with their length in front to lines: compiled, and in plain Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from tidemill.kernels.cache import njit
 
 _FEW_BYTES, _LONG_MESSAGE = 256, 1024
-"""Fewer bytes, and longer messages, are cut before a kernel has been called, or copied once less."""
+"""With fewer bytes, or longer messages, plain Python is faster than the kernel."""
 
 _FEW_TO_COPY = 32
 
@@ -20,11 +20,11 @@ _kernel = njit(
 
 
 Cut = tuple[bytes, int, int, int, int]
-"""What some bytes hold, of which the first are of a number:
+"""Result for bytes that begin with a length:
 
-the complete messages, each with a newline at its end, which it gets where it has none; how many these are; where the
-last of them ends; how many bytes from there on are needed to go on, 0 where the next message is longer than allowed;
-and how long that one is.
+the complete messages, each with a newline at its end (added where it is missing); their number; the offset after the
+last one; how many bytes from there on are needed to continue, 0 where the next message is longer than allowed; and the
+length of that message.
 """
 
 

@@ -32,14 +32,14 @@ from tidemill.sources.sockets.endpoints import Address, Endpoint
 from tidemill.sources.sockets.inlet import Inlet
 
 _FLUSH_SECONDS = 0.005
-"""Messages wait so long at most before they are written."""
+"""Seconds until received messages are written, at most."""
 
 _SWEEP_SECONDS = 0.25
 _KEPT_CLOSED = 100
-"""Of so many connections that ended with an error the status is kept, for each table."""
+"""Closed connections with errors whose status is kept, for each table."""
 
 _MOST_OPEN_BYTES = 64 << 20
-"""All messages that are not complete may have so many bytes together; the longest is given up when they have more."""
+"""Most bytes of all incomplete messages together; above it the longest one is dropped."""
 
 
 @dataclass
@@ -55,8 +55,8 @@ class _Table:
 class SocketReader:
     """Opens connections, reads them, and opens them again. Its methods may be called from any thread.
 
-    Hazard: what happens to connections is noted in their status; only what nobody foresaw ends the thread, and then
-    :meth:`check` raises it.
+    Hazard: errors of connections are shown in their status only. Any other error ends the thread; :meth:`check` raises
+    it.
     """
 
     def __init__(self) -> None:
@@ -88,25 +88,25 @@ class SocketReader:
         Parameters
         ----------
         must_open : bool
-            Whether it is an error when a place cannot be listened on; else that is tried again.
+            Whether a socket that cannot be opened for listening is an error; else opening is retried.
 
         Raises
         ------
         TidemillError
-            TM5021 when a place cannot be listened on; nothing has been opened then.
+            TM5021 when a listening socket cannot be opened; then none has been opened.
         """
         self._ask(lambda: self._add(inlet, endpoints, must_open))
 
     def remove(self, name: str) -> None:
-        """Close a table's connections; its spool is written to no more, and let go of."""
+        """Close a table's connections and its spool."""
         self._ask(lambda: self._remove(name))
 
     def flush(self) -> None:
-        """Write to the spools what has been read so far."""
+        """Write all messages read so far to the spools."""
         self._ask(self._flush)
 
     def status(self, name: str) -> list[ConnectionStatus]:
-        """What the connections of a table are doing, and those that were closed with an error last."""
+        """Status of the connections of a table, and of those closed with an error last."""
         found: list[ConnectionStatus] = []
         self._ask(lambda: found.extend(self._status(name)))
         return found
@@ -139,7 +139,7 @@ class SocketReader:
         self._wake_write.close()
 
     def _ask(self, work: Callable[[], None]) -> None:
-        """Have the thread do something, and wait for it."""
+        """Run a function in the thread and wait for it."""
         done: Future[None] = Future()
 
         def command() -> None:
@@ -209,7 +209,7 @@ class SocketReader:
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), work))
 
     def _flush(self) -> None:
-        """Write what has been read, and let sockets of full spools wait."""
+        """Write what has been read, and pause the sockets of full spools."""
         dirty, self._dirty = self._dirty, {}
         for name, table in dirty.items():
             table.inlet.flush()
@@ -234,7 +234,7 @@ class SocketReader:
                 self._watch(connection, selectors.EVENT_READ)
 
     def _sweep(self) -> None:
-        """Give up messages that do not come to their end."""
+        """Close connections whose message has been incomplete for too long."""
         self._at(_SWEEP_SECONDS, self._sweep)
         opened: list[Connection] = []
         for table in self._tables.values():
@@ -365,7 +365,7 @@ class SocketReader:
                 Path(connection.endpoint.address).unlink(missing_ok=True)
 
     def _end(self, table: _Table, connection: Connection, why: str = "") -> None:
-        """A connection has ended: a peer's is forgotten, one's own is opened again."""
+        """Handle the end of a connection: one from a peer is dropped, one to a peer is opened again."""
         connection.finish(why)
         self._shut(connection)
         if connection.inlet.waits:
@@ -386,7 +386,7 @@ class SocketReader:
             self._again(table, connection, self._dial)
 
     def _again(self, table: _Table, connection: Connection, work: Callable[[_Table, Connection], None]) -> None:
-        """Try to open it later."""
+        """Open a connection again later."""
         connection.enter("waiting")
 
         def later() -> None:
@@ -479,7 +479,7 @@ class SocketReader:
         self._watch(connection, selectors.EVENT_WRITE)
 
     def _connected(self, connection: Connection) -> None:
-        """An attempt to connect has come to its end."""
+        """Handle the result of an attempt to connect."""
         table = self._tables[connection.inlet.name]
         opened = connection.socket
         assert isinstance(opened, socket.socket)
@@ -495,7 +495,7 @@ class SocketReader:
 
 
 def _keep_alive(opened: socket.socket) -> None:
-    """Let the kernel find out that a silent peer is gone."""
+    """Have the kernel detect a peer that has gone without closing."""
     if opened.family != socket.AF_UNIX:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 

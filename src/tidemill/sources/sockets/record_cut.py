@@ -1,4 +1,4 @@
-"""How far bytes are whole records with a size in front, which stays there: compiled, and plainly."""
+"""Finds the end of the last complete record; each begins with its size: compiled, and in plain Python."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from tidemill.kernels.cache import njit
 
 _FEW_BYTES = 256
-"""Fewer are walked before a kernel has been called."""
+"""With fewer bytes plain Python is faster than the kernel."""
 
 _kernel = njit(
     "Tuple((i8, i8, i8, u8))(Array(u1, 1, 'C', readonly=True), i8, b1, u8, u8)", nogil=True, error_model="numpy"
 )
 
 Cut = tuple[int, int, int, int]
-"""What some bytes hold, of which the first are of a size:
+"""Result for bytes that begin with a size:
 
-how many complete records; where the last of them ends; how many bytes from there on are needed to go on, 0 where the
-next size is out of bounds; and what that size is.
+the number of complete records; the offset after the last one; how many bytes from there on are needed to continue, 0
+where the next size is out of bounds; and that size.
 """
 
 
@@ -32,7 +32,7 @@ def cut_records(data: bytes, width: int, big: bool, least: int, most: int) -> Cu
     big : bool
         The most significant byte of a size comes first.
     least, most : int
-        Bounds of a size, which does not count itself; together with it a record has at least a byte.
+        Bounds of a size, which does not count itself.
     """
     if len(data) < _FEW_BYTES:
         return cut_records_plainly(data, width, big, least, most)

@@ -1,11 +1,12 @@
-"""The durable spool of one table: what came over its connections, as files that only grow.
+"""The durable spool of one table: the messages of its connections, in append-only files.
 
-A segment is a file of whole messages, lines or the records of a format of bytes, behind a line of Tidemill's own; its
-name says how many bytes came before it. Beside a segment that may not be on the disk yet lies a file of marks: the end
-of each batch and its checksum. After a crash a segment is cut behind its last whole batch, so it never ends within a
-message. What :meth:`Spool.sync` has returned for outlives the machine; what :meth:`Spool.append` has, the process.
+A segment is a file of complete messages (lines, or records of a binary format) after a header line; its name is the
+number of bytes of messages before it. Until a segment is synced, a file of marks beside it has the end and checksum of
+each batch. After a crash a segment is truncated after its last intact batch, so it never ends within a message.
+Batches survive a crash of the process once :meth:`Spool.append` has returned, of the machine once :meth:`Spool.sync`
+has.
 
-One thread appends; any may ask for the segments, sync, or delete segments that are complete.
+One thread appends; any thread may list segments, sync, or delete complete segments.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HEAD = b"#tm\n"
-"""What a segment begins with: so no message stands where a format looks for a header or a byte order mark."""
+"""First line of a segment, so that no message is taken for a header or a byte order mark."""
 
 SEGMENT_BYTES = 16 << 20
-"""A segment that has so many bytes is complete."""
+"""Bytes from which on a segment is complete."""
 
 _SUFFIX, _MARKS = ".segment", ".marks"
 _MARK = struct.Struct("<QI")
 
 
 def base_of(path: str) -> int:
-    """How many bytes of messages came before a segment."""
+    """Bytes of messages before a segment."""
     return int(Path(path).stem)
 
 
 @dataclass
 class Segment:
-    """A file of the spool: ``base`` bytes of messages came before it; ``size`` is that of the file, so far."""
+    """A file of the spool: ``base`` bytes of messages are before it; ``size`` is the current size of the file."""
 
     path: Path
     base: int
@@ -44,24 +45,24 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """How many bytes of messages came up to its end."""
+        """Bytes of messages up to its end."""
         return self.base + self.size - len(HEAD)
 
 
 class Spool:
-    """See above.
+    """The spool of one table.
 
     Parameters
     ----------
     directory : path
-        Made when it is missing; of this table alone.
+        Created if missing; used by this table only.
     segment_bytes : int
-        A segment is complete with the batch that takes it so far.
+        A segment is complete when it has this many bytes.
 
     Raises
     ------
     OSError
-        The directory cannot be written or read; also from the methods. Nothing has been appended then.
+        The directory cannot be written or read; also raised by the methods. Then nothing has been appended.
     """
 
     def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -75,7 +76,7 @@ class Spool:
         self._segments = self._recovered()
 
     def _recovered(self) -> list[Segment]:
-        """What an earlier process left: whole batches, none of them forgotten that was synced."""
+        """The segments of an earlier process, truncated after their last intact batch; synced batches are kept."""
         found = []
         for path in sorted(self.directory.glob(f"*{_SUFFIX}")):
             marks = path.with_suffix(_MARKS)
@@ -89,7 +90,7 @@ class Spool:
         return found
 
     def append(self, batch: bytes | bytearray | memoryview) -> None:
-        """Add messages at the end. They outlive the process when this returns; a reader sees all of them or none."""
+        """Append messages. They survive a crash of the process; a reader sees all of them or none."""
         if self._file is None:
             self._begin()
         assert self._file is not None and self._marks is not None
@@ -109,7 +110,7 @@ class Spool:
             self._end()
 
     def complete(self) -> None:
-        """The next batch begins a segment of its own."""
+        """Complete the segment; the next batch begins a new one."""
         self._end()
 
     def _begin(self) -> None:
@@ -138,24 +139,24 @@ class Spool:
         self._file = self._marks = None
 
     def segments(self) -> list[Segment]:
-        """All of them as they are now, in order; what is appended later does not change the result."""
+        """All segments as of now, in order; later appends do not change the result."""
         with self._lock:
             return [Segment(s.path, s.base, s.size) for s in self._segments]
 
     @property
     def end(self) -> int:
-        """How many bytes of messages came so far, those of deleted segments included."""
+        """Bytes of messages appended so far, those of deleted segments included."""
         with self._lock:
             return self._segments[-1].end if self._segments else 0
 
     @property
     def begin(self) -> int:
-        """How many bytes of messages came before the oldest segment."""
+        """Bytes of messages before the oldest segment."""
         with self._lock:
             return self._segments[0].base if self._segments else 0
 
     def sync(self) -> None:
-        """Put what was appended so far on the disk."""
+        """Sync all appended batches to the disk."""
         with self._lock:
             waiting, self._unsynced = self._unsynced, {}
             last = self._segments[-1].path if self._segments else None
@@ -178,7 +179,7 @@ class Spool:
                     path.with_suffix(_MARKS).unlink(missing_ok=True)
 
     def delete(self, paths: Collection[str]) -> None:
-        """Forget complete segments; the newest one is left, which says how many bytes came."""
+        """Delete complete segments; the newest one stays, since its name counts the bytes before it."""
         with self._lock:
             gone = [s for s in self._segments[:-1] if str(s.path) in paths]
             self._segments = [s for s in self._segments if s not in gone]
@@ -189,7 +190,7 @@ class Spool:
             segment.path.with_suffix(_MARKS).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the files; may be called twice."""
+        """Close the files; may be called twice."""
         self._end()
 
 
@@ -200,7 +201,7 @@ def _write(file: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def _whole(path: Path, marks: Path) -> int:
-    """The size of a segment up to the last batch that is there as it was written."""
+    """The size of a segment up to its last intact batch."""
     noted = marks.read_bytes()
     with path.open("rb") as file:
         if file.read(len(HEAD)) != HEAD:
@@ -217,7 +218,7 @@ def _whole(path: Path, marks: Path) -> int:
 
 
 def _cut(path: Path, size: int) -> None:
-    """Make a file of the spool end there; one without its first line becomes one without messages."""
+    """Truncate a file of the spool; one without its header line becomes one without messages."""
     with path.open("r+b") as file:
         if size == 0:
             file.write(HEAD)
@@ -226,7 +227,7 @@ def _cut(path: Path, size: int) -> None:
 
 
 def _sync_file(path: Path) -> None:
-    """Of a file its bytes, of a directory its names."""
+    """Sync a file, or the names in a directory."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -159,7 +159,7 @@ def _count_special(
     return nans, positive, negative
 
 
-def _weights(weights: Ints | None, ids: Ints, values: pa.Array | None) -> Ints:
+def _weights(weights: Ints | None, ids: Ints, values: pa.Array[Any] | None) -> Ints:
     """Weights for a kernel, empty for all ones; checks that all columns have as many rows."""
     lengths = {len(column) for column in (ids, values, weights) if column is not None}
     if len(lengths) > 1:
@@ -171,13 +171,13 @@ def _unsummable(type_: pa.DataType) -> TidemillError:
     return TidemillError("TM1103", "this type cannot be summed", got=str(type_), hint="cast it to a number")
 
 
-def _ints(values: pa.Array) -> Ints:
+def _ints(values: pa.Array[Any]) -> Ints:
     if not pa.types.is_signed_integer(values.type):
         raise _unsummable(values.type)
     return fixed(values, np.dtype(f"i{values.type.bit_width // 8}")).astype(np.int64)  # type: ignore[no-any-return]
 
 
-def _floats(values: pa.Array) -> Floats:
+def _floats(values: pa.Array[Any]) -> Floats:
     type_: Any = values.type
     if pa.types.is_signed_integer(type_):
         return _ints(values).astype(np.float64)
@@ -186,7 +186,7 @@ def _floats(values: pa.Array) -> Floats:
     return fixed(values, np.dtype(f"f{type_.bit_width // 8}")).astype(np.float64, copy=False)  # type: ignore[no-any-return]
 
 
-def sum_int64(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> Ints:
+def sum_int64(ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int) -> Ints:
     """Sum of value times weight of a signed integer column as int64[groups]; wraps on overflow.
 
     Raises
@@ -199,7 +199,7 @@ def sum_int64(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) ->
     return _sum_int64(ids, _ints(values), _weights(weights, ids, values), *validity(values), groups)
 
 
-def sum_i128(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tuple[Ints, Ints]:
+def sum_i128(ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int) -> tuple[Ints, Ints]:
     """Sum of value times weight of an integer or decimal128 column modulo 2**128.
 
     Returns
@@ -222,7 +222,7 @@ def sum_i128(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> 
     return _sum_i128(ids, low.view(np.uint64), high, _weights(weights, ids, values), *validity(values), groups)
 
 
-def sum_tops(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> Ints:
+def sum_tops(ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int) -> Ints:
     """Sum of ``(unscaled value >> 96) * weight`` of a decimal128 column as int64[groups].
 
     Beside a sum modulo 2**128 it tells whether that is the sum: a sum of fewer than 2**31 values, shifted right as far,
@@ -234,15 +234,16 @@ def sum_tops(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> 
     return _sum_int64(ids, high >> 32, _weights(weights, ids, values), *validity(values), groups)
 
 
-def _words(values: pa.Array) -> tuple[Ints, Ints]:
+def _words(values: pa.Array[Any]) -> tuple[Ints, Ints]:
     """The low and high words of a decimal128 column."""
-    if not len(values):
+    buffer = values.buffers()[1]
+    if buffer is None or not len(values):
         return _NO_WEIGHTS, _NO_WEIGHTS
-    pairs = np.frombuffer(values.buffers()[1], np.int64, 2 * len(values), values.offset * 16)
+    pairs = np.frombuffer(memoryview(buffer), np.int64, 2 * len(values), values.offset * 16)
     return np.ascontiguousarray(pairs[::2]), np.ascontiguousarray(pairs[1::2])
 
 
-def sum_float(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> Floats:
+def sum_float(ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int) -> Floats:
     """Sum of value times weight as float64[groups], added in row order with one rounding each.
 
     Raises
@@ -255,7 +256,9 @@ def sum_float(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) ->
     return _sum_float(ids, _floats(values), _weights(weights, ids, values), *validity(values), groups)
 
 
-def sum_dd(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tuple[Floats, Floats, Floats, Floats]:
+def sum_dd(
+    ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Sum of value times weight over finite values as double-doubles (about 106 bits).
 
     Infinities and NaN are left out: :func:`count_special` counts them.
@@ -278,7 +281,7 @@ def sum_dd(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tu
     return _sum_dd(ids, _floats(values), _weights(weights, ids, values), *validity(values), groups)
 
 
-def count_nonnull(ids: Ints, values: pa.Array | None, weights: Ints | None, groups: int) -> Ints:
+def count_nonnull(ids: Ints, values: pa.Array[Any] | None, weights: Ints | None, groups: int) -> Ints:
     """Weights of rows whose value is not NULL, summed (int64[groups]); of all rows for ``values=None``."""
     if values is None:
         return _count(ids, _weights(weights, ids, None), np.empty(0, np.uint8), 0, groups)
@@ -287,7 +290,7 @@ def count_nonnull(ids: Ints, values: pa.Array | None, weights: Ints | None, grou
     return _count(ids, _weights(weights, ids, values), *validity(values), groups)
 
 
-def count_special(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tuple[Ints, Ints, Ints]:
+def count_special(ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int) -> tuple[Ints, Ints, Ints]:
     """Sums of the weights of NaN, +inf and -inf as int64[groups] each.
 
     Raises
@@ -300,7 +303,7 @@ def count_special(ids: Ints, values: pa.Array, weights: Ints | None, groups: int
     return _count_special(ids, _floats(values), _weights(weights, ids, values), *validity(values), groups)
 
 
-def extreme(ids: Ints, values: pa.Array, groups: int, largest: bool) -> pa.Array:
+def extreme(ids: Ints, values: pa.Array[Any], groups: int, largest: bool) -> pa.Array[Any]:
     """Smallest or greatest value of each group, of the type of ``values``; NULL for a group without one.
 
     NaN is the greatest float; of equal values (0.0 and -0.0) the first is taken.

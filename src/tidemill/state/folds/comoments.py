@@ -97,7 +97,7 @@ def _rows(flat: Any, groups: int, count: int) -> list[Any]:
 
 
 def sum_products(
-    ids: Ints, x: pa.Array, y: pa.Array, weights: Ints | None, groups: int
+    ids: Ints, x: pa.Array[Any], y: pa.Array[Any], weights: Ints | None, groups: int
 ) -> tuple[list[Floats], list[Ints]]:
     """Sums over pairs of float64 values, times weight; a row with a NULL in ``x`` is left out (it has one in ``y``).
 

@@ -9,6 +9,8 @@ Source: J. R. Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997; th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numba import types
@@ -265,7 +267,7 @@ def _rows(flat: Floats, groups: int) -> list[Floats]:
 
 
 def sum_powers(
-    ids: Ints, values: pa.Array, weights: Ints | None, groups: int, power: int
+    ids: Ints, values: pa.Array[Any], weights: Ints | None, groups: int, power: int
 ) -> tuple[list[Floats], Ints, Ints]:
     """Sums of ``value ** p`` times weight for p from 1 to ``power`` (2 to 4) of a float64 column.
 

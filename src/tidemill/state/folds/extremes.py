@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numba import types
@@ -60,7 +62,7 @@ def _winners_of_bytes(
     return best
 
 
-def winners(array: pa.Array, rows: Ints, ids: Ints, groups: int, largest: bool) -> Ints:
+def winners(array: pa.Array[Any], rows: Ints, ids: Ints, groups: int, largest: bool) -> Ints:
     """Row of the extreme value of each group.
 
     Parameters
@@ -93,7 +95,7 @@ def winners(array: pa.Array, rows: Ints, ids: Ints, groups: int, largest: bool) 
     return _winners_of_words(rows, ids, groups, high, low, *validity(array), largest)
 
 
-def take_or_null(array: pa.Array, rows: Ints) -> pa.Array:
+def take_or_null(array: pa.Array[Any], rows: Ints) -> pa.Array[Any]:
     """The values of the given rows, NULL where the row is -1."""
     missing = rows < 0
     if missing.any():

@@ -11,6 +11,7 @@ subtracted, so that nothing is left of a large value that has gone: see :func:`s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,7 @@ def _runs_of_equal(offsets: Ints, data: Bytes) -> Ints:
     return result
 
 
-def runs_of_equal(columns: Sequence[pa.Array], rows: int) -> Ints:
+def runs_of_equal(columns: Sequence[pa.Array[Any]], rows: int) -> Ints:
     """Number of the run of equal rows that each row is in (int64[rows], from 0); NULL equals NULL, NaN equals NaN."""
     if not columns:
         return np.zeros(rows, np.int64)
@@ -154,7 +155,7 @@ def _slide_extremes(
     return result
 
 
-def slide_extremes(values: pa.Array, starts: Ints, ends: Ints, largest: bool, latest: bool = False) -> Ints:
+def slide_extremes(values: pa.Array[Any], starts: Ints, ends: Ints, largest: bool, latest: bool = False) -> Ints:
     """Row of the smallest or greatest value of each frame; -1 for a frame without any.
 
     Of equal ones it is the first, with ``latest`` the last.
@@ -171,7 +172,7 @@ def slide_extremes(values: pa.Array, starts: Ints, ends: Ints, largest: bool, la
     return _slide_extremes(*order_words(values), *validity(values), starts, ends, largest, latest)
 
 
-def order_words(values: pa.Array) -> tuple[Words, Words]:
+def order_words(values: pa.Array[Any]) -> tuple[Words, Words]:
     """Values of any type a key can have as (high, low) unsigned words that order like them; undefined where NULL."""
     width = body_width(values.type)
     if width == 16:
@@ -184,7 +185,7 @@ def order_words(values: pa.Array) -> tuple[Words, Words]:
     return np.ascontiguousarray(ordered_words(values)), np.zeros(len(values), np.uint64)
 
 
-def _ranks(values: pa.Array) -> Words:
+def _ranks(values: pa.Array[Any]) -> Words:
     """The place of each value among the different ones."""
     keys = encode([values], [KeyColumn(values.type)], 0)
     ids, first = group(keys)

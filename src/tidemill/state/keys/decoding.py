@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -97,15 +97,15 @@ def _read_bytes(data: Bytes, cursors: Ints, flip: Word, offsets: Ints, valid: Bo
         cursors[i] = at
 
 
-def bitmap(valid: Bools) -> Any:
+def bitmap(valid: Bools) -> pa.Buffer | None:
     """Validity buffer of a Boolean array, None when all rows are valid."""
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").data)
 
 
-def _from_words(words: Words, type_: pa.DataType, valid: Bools) -> pa.Array:
+def _from_words(words: Words, type_: pa.DataType, valid: Bools) -> pa.Array[Any]:
     if pa.types.is_boolean(type_):
         packed = np.packbits(words.astype(np.bool_), bitorder="little")
-        return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(packed)])
+        return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(packed.data)])
     width = body_width(type_)
     sign = np.uint64(1 << (8 * width - 1))
     if pa.types.is_floating(type_):
@@ -113,7 +113,7 @@ def _from_words(words: Words, type_: pa.DataType, valid: Bools) -> pa.Array:
     else:
         words = words ^ sign
     values = words.astype(np.dtype(f"u{width}"))
-    return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(values)])
+    return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(values.data)])
 
 
 def _inner(type_: pa.DataType, descending: bool) -> KeyColumn:
@@ -121,10 +121,10 @@ def _inner(type_: pa.DataType, descending: bool) -> KeyColumn:
     return KeyColumn(type_, descending, nulls_first=not descending)
 
 
-def _read_lists(data: Bytes, cursors: Ints, key: KeyColumn, low: Word) -> pa.Array:
+def _read_lists(data: Bytes, cursors: Ints, key: KeyColumn, low: Word) -> pa.Array[Any]:
     """Arrays and maps; the elements of all rows are read as one column."""
-    rows, mapped = len(cursors), pa.types.is_map(key.type)
-    element = entry_type(key.type) if mapped else key.type.value_type
+    rows, type_ = len(cursors), cast("pa.ListType[Any] | pa.MapType[Any, Any, Any]", key.type)
+    element = entry_type(type_) if isinstance(type_, pa.MapType) else type_.value_type
     codes = program(element, body_width)
     depth = stack_depth(codes)
     offsets, ends = np.empty(rows + 1, np.int64), np.empty(rows, np.int64)
@@ -133,18 +133,18 @@ def _read_lists(data: Bytes, cursors: Ints, key: KeyColumn, low: Word) -> pa.Arr
     places = find_elements(data, cursors, low, codes, depth, offsets)
     cursors[:] = ends
     values = _read_column(data, places, _inner(element, key.descending))
-    if mapped:
-        return map_array(key.type, offsets, values, bitmap(valid))
-    buffers = [bitmap(valid), pa.py_buffer(offsets.astype(np.int32))]
-    return pa.Array.from_buffers(key.type, rows, buffers, children=[values])
+    if isinstance(type_, pa.MapType):
+        return map_array(type_, offsets, cast("pa.StructArray", values), bitmap(valid))
+    buffers = [bitmap(valid), pa.py_buffer(offsets.astype(np.int32).data)]
+    return pa.Array.from_buffers(type_, rows, buffers, children=[values])
 
 
-def _read_structs(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
+def _read_structs(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array[Any]:
     valid = data[cursors] != key.tags[1]
     cursors += 1
     present = np.flatnonzero(valid)
     inside = cursors[present]
-    fields = [_read_column(data, inside, _inner(f.type, key.descending)) for f in key.type]
+    fields = [_read_column(data, inside, _inner(f.type, key.descending)) for f in cast("pa.StructType", key.type)]
     cursors[present] = inside
     if len(present) < len(cursors):
         scatter = np.zeros(len(cursors), np.int64)
@@ -154,7 +154,7 @@ def _read_structs(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
     return pa.Array.from_buffers(key.type, len(cursors), [bitmap(valid)], children=fields)
 
 
-def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
+def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array[Any]:
     rows = len(cursors)
     null_tag = key.tags[1]
     flip = np.uint64(0xFFFFFFFFFFFFFFFF if key.descending else 0)
@@ -171,7 +171,7 @@ def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
         _read_bytes(data, cursors, low, offsets, valid, content)
         textual = pa.types.is_string(key.type) or pa.types.is_large_string(key.type)
         wide = pa.large_string() if textual else pa.large_binary()
-        buffers = [bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(content)]
+        buffers = [bitmap(valid), pa.py_buffer(offsets.data), pa.py_buffer(content.data)]
         return pa.Array.from_buffers(wide, rows, buffers).cast(key.type)
     width = body_width(key.type)
     if width == 0:
@@ -180,13 +180,13 @@ def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
     if width == 16:
         pairs = np.empty(2 * rows, np.uint64)
         _read_decimal(data, cursors, null_tag, flip, pairs, valid)
-        return pa.Array.from_buffers(key.type, rows, [bitmap(valid), pa.py_buffer(pairs)])
+        return pa.Array.from_buffers(key.type, rows, [bitmap(valid), pa.py_buffer(pairs.data)])
     words = np.empty(rows, np.uint64)
     _read_fixed(data, cursors, width, null_tag, flip, words, valid)
     return _from_words(words, key.type, valid)
 
 
-def decode_columns(offsets: Ints, data: Bytes, layout: Sequence[KeyColumn]) -> list[pa.Array]:
+def decode_columns(offsets: Ints, data: Bytes, layout: Sequence[KeyColumn]) -> list[pa.Array[Any]]:
     """Columns of encoded rows; see :func:`tidemill.state.keys.keys.decode`."""
     cursors = offsets[:-1] + VNODE_BYTES
     return [_read_column(data, cursors, key) for key in layout]

@@ -127,36 +127,36 @@ def body_width(type_: pa.DataType) -> int:
     )
 
 
-def validity(array: pa.Array) -> tuple[Bytes, int]:
+def validity(array: pa.Array[Any]) -> tuple[Bytes, int]:
     """Validity bitmap and the bit of row 0 in it; the bitmap is empty when no row is NULL."""
     buffer = array.buffers()[0]
     if buffer is None or array.null_count == 0:
         return np.empty(0, np.uint8), 0
-    return np.frombuffer(buffer, np.uint8), array.offset
+    return np.frombuffer(memoryview(buffer), np.uint8), array.offset
 
 
-def fixed(array: pa.Array, dtype: Any) -> Any:
+def fixed(array: pa.Array[Any], dtype: Any) -> Any:
     """The values of a fixed-width array as NumPy, zero copy; undefined where NULL."""
     buffer = array.buffers()[1]
     if buffer is None or len(array) == 0:
         return np.empty(0, dtype)
     size = np.dtype(dtype).itemsize
-    return np.frombuffer(buffer, dtype, len(array), array.offset * size)
+    return np.frombuffer(memoryview(buffer), dtype, len(array), array.offset * size)
 
 
-def byte_strings(array: pa.Array) -> tuple[Ints, Bytes]:
+def byte_strings(array: pa.Array[Any]) -> tuple[Ints, Bytes]:
     """Offsets (int64, n + 1) and bytes of a string or binary array; NULL rows may have any length."""
     _, offsets, data = array.buffers()
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     if len(array) == 0 or offsets is None:
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     dtype = np.int64 if wide else np.int32
-    starts = np.frombuffer(offsets, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
-    content = np.empty(0, np.uint8) if data is None or data.size == 0 else np.frombuffer(data, np.uint8)
+    starts = np.frombuffer(memoryview(offsets), dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
+    content = np.empty(0, np.uint8) if data is None or data.size == 0 else np.frombuffer(memoryview(data), np.uint8)
     return starts.astype(np.int64, copy=False), content
 
 
-def ordered_words(array: pa.Array, exact: bool = False) -> Words:
+def ordered_words(array: pa.Array[Any], exact: bool = False) -> Words:
     """Values of at most 8 bytes as unsigned words that order like the values; undefined where NULL.
 
     Unless ``exact``, floats that are equal are one word.
@@ -178,12 +178,12 @@ def ordered_words(array: pa.Array, exact: bool = False) -> Words:
     return (raw_ints ^ raw_ints.dtype.type(sign)).astype(np.uint64, copy=False)  # type: ignore[no-any-return]
 
 
-def ordered_decimals(array: pa.Array) -> tuple[Words, Words]:
+def ordered_decimals(array: pa.Array[Any]) -> tuple[Words, Words]:
     """Decimals as (high, low) unsigned words that order like the values; undefined where NULL."""
     buffer = array.buffers()[1]
     if len(array) == 0 or buffer is None:
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    pairs = np.frombuffer(buffer, np.uint64, 2 * len(array), array.offset * 16)
+    pairs = np.frombuffer(memoryview(buffer), np.uint64, 2 * len(array), array.offset * 16)
     return pairs[1::2] ^ np.uint64(1 << 63), np.ascontiguousarray(pairs[::2])
 
 
@@ -330,12 +330,12 @@ def hash_rows(offsets: Ints, data: Bytes) -> Words:
     return result
 
 
-def nested_bodies(column: pa.Array, exact: bool = False) -> tuple[Ints, Bytes]:
+def nested_bodies(column: pa.Array[Any], exact: bool = False) -> tuple[Ints, Bytes]:
     """The encoded bodies of a nested column as byte strings; NULL rows may have any length."""
     return bodies(column, partial(encode_datums, exact=exact), validity(column), in_key_order=not exact)
 
 
-def encode_datums(columns: Sequence[pa.Array], exact: bool = False) -> tuple[Ints, Bytes]:
+def encode_datums(columns: Sequence[pa.Array[Any]], exact: bool = False) -> tuple[Ints, Bytes]:
     """Columns side by side, each datum with its tag: what a nested value is made of. NULL comes first."""
     layout = [KeyColumn(c.type, exact=exact) for c in columns]
     parts = _nested_parts(columns, layout)
@@ -347,12 +347,12 @@ def encode_datums(columns: Sequence[pa.Array], exact: bool = False) -> tuple[Int
     return offsets, data
 
 
-def _nested_parts(columns: Sequence[pa.Array], layout: Sequence[KeyColumn]) -> list[tuple[Ints, Bytes] | None]:
+def _nested_parts(columns: Sequence[pa.Array[Any]], layout: Sequence[KeyColumn]) -> list[tuple[Ints, Bytes] | None]:
     return [nested_bodies(c, key.exact) if is_nested(c.type) else None for c, key in zip(columns, layout)]
 
 
 def _offsets(
-    columns: Sequence[pa.Array], parts: Sequence[tuple[Ints, Bytes] | None], rows: int, base: int = VNODE_BYTES
+    columns: Sequence[pa.Array[Any]], parts: Sequence[tuple[Ints, Bytes] | None], rows: int, base: int = VNODE_BYTES
 ) -> Ints:
     """Offsets of the encoded rows (int64, rows + 1); ``base`` bytes come before the columns."""
     varying = []
@@ -380,7 +380,7 @@ def _offsets(
 
 
 def _write_column(
-    data: Bytes, cursors: Ints, column: pa.Array, key: KeyColumn, part: tuple[Ints, Bytes] | None
+    data: Bytes, cursors: Ints, column: pa.Array[Any], key: KeyColumn, part: tuple[Ints, Bytes] | None
 ) -> None:
     """Write one column at the cursors, which move on."""
     width = body_width(key.type)
@@ -401,7 +401,9 @@ def _write_column(
         _write_fixed(data, cursors, ordered_words(column, key.exact), width, *rest)
 
 
-def encode_columns(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> tuple[Ints, Bytes]:
+def encode_columns(
+    columns: Sequence[pa.Array[Any]], layout: Sequence[KeyColumn], distribution: int
+) -> tuple[Ints, Bytes]:
     """Offsets (int64, n + 1) and bytes of the encoded rows; see :func:`tidemill.state.keys.keys.encode`.
 
     Raises

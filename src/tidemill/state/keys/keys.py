@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,13 +110,13 @@ class Keys:
             raise IndexError(f"rows {start}..{stop} of {len(self)} keys")
         return Keys(self.offsets[start : stop + 1], self.data)
 
-    def to_arrow(self) -> pa.LargeBinaryArray:
-        """The same bytes as an Arrow array, zero copy."""
-        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+    def to_arrow(self) -> pa.Array[Any]:
+        """The same bytes as a large_binary array, zero copy."""
+        buffers = [None, pa.py_buffer(self.offsets.data), pa.py_buffer(self.data.data)]
         return pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
 
     @staticmethod
-    def from_arrow(array: pa.LargeBinaryArray) -> Keys:
+    def from_arrow(array: pa.Array[Any]) -> Keys:
         """The bytes of a large_binary array without NULLs, zero copy."""
         if not pa.types.is_large_binary(array.type) or array.null_count:
             raise TypeError(f"keys are large_binary without NULLs, not {array.type} with {array.null_count} NULLs")
@@ -143,7 +144,7 @@ class Keys:
         return Keys(offsets, np.concatenate(chunks) if chunks else np.empty(0, np.uint8))
 
 
-def encode(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> Keys:
+def encode(columns: Sequence[pa.Array[Any]], layout: Sequence[KeyColumn], distribution: int) -> Keys:
     """Encode rows as keys.
 
     Parameters
@@ -170,7 +171,7 @@ def encode(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distributio
     return Keys(*encode_columns(columns, layout, distribution))
 
 
-def prefix(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> Keys:
+def prefix(columns: Sequence[pa.Array[Any]], layout: Sequence[KeyColumn], distribution: int) -> Keys:
     """Encode the first ``len(columns)`` columns of a longer key: a byte prefix of every key that starts so.
 
     ``distribution`` is that of the longer key and at most ``len(columns)``.
@@ -192,7 +193,7 @@ def in_vnodes(prefixes: Keys, low: int, high: int) -> Keys:
     return repeated
 
 
-def vnodes(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> npt.NDArray[np.uint16]:
+def vnodes(columns: Sequence[pa.Array[Any]], layout: Sequence[KeyColumn], distribution: int) -> npt.NDArray[np.uint16]:
     """The vnode (uint16) that :func:`encode` gives to each row; later columns are not read."""
     if distribution == 0:
         return np.zeros(len(columns[0]) if columns else 0, np.uint16)
@@ -202,7 +203,7 @@ def vnodes(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distributio
     return pairs
 
 
-def decode(keys: Keys, layout: Sequence[KeyColumn]) -> list[pa.Array]:
+def decode(keys: Keys, layout: Sequence[KeyColumn]) -> list[pa.Array[Any]]:
     """The columns of encoded keys, of the types of the layout; -0.0 comes back as 0.0."""
     return decode_columns(keys.offsets, keys.data, layout)
 

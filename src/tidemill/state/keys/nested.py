@@ -14,6 +14,7 @@ map      as the array of its (key, value) entries, sorted by key: equal maps hav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -48,24 +49,25 @@ def is_nested(type_: pa.DataType) -> bool:
     return bool(pa.types.is_list(type_) or pa.types.is_struct(type_) or pa.types.is_map(type_))
 
 
-def elements(array: pa.Array) -> tuple[Ints, pa.Array]:
-    """Where the elements of each list or map lie (int64, n + 1), and all elements; a NULL may have some."""
-    if len(array) == 0:
-        return np.zeros(1, np.int64), element_array(array).slice(0, 0)
-    raw = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+def elements(array: pa.Array[Any]) -> tuple[Ints, pa.Array[Any]]:
+    """Offsets of the elements of each list or map (int64, n + 1), and all elements; a NULL may have some."""
+    buffer = array.buffers()[1]
+    if len(array) == 0 or buffer is None:
+        return np.zeros(1, np.int64), _all_elements(array).slice(0, 0)
+    raw = np.frombuffer(memoryview(buffer), np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     first, last = int(raw[0]), int(raw[-1])
-    return raw - first, element_array(array).slice(first, last - first)
+    return raw - first, _all_elements(array).slice(first, last - first)
 
 
-def element_array(array: pa.Array) -> pa.Array:
-    """All elements behind a list array, or entries behind a map array as structs, whatever its slice."""
-    if pa.types.is_map(array.type):
-        keys, items = array.keys, array.items
-        return pa.StructArray.from_arrays([keys, items], fields=list(entry_type(array.type)))
-    return array.values
+def _all_elements(array: pa.Array[Any]) -> pa.Array[Any]:
+    """The elements of a list array, or the entries of a map array as structs; those outside of its slice too."""
+    if isinstance(array, pa.MapArray):
+        fields = list(entry_type(array.type))
+        return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
+    return cast("pa.ListArray[Any]", array).values
 
 
-def entry_type(type_: pa.DataType) -> pa.DataType:
+def entry_type(type_: pa.MapType[Any, Any, Any]) -> pa.StructType:
     """The struct of a map's entries."""
     return pa.struct([pa.field("key", type_.key_type), pa.field("value", type_.item_type)])
 
@@ -151,8 +153,8 @@ def _copy_rows(offsets: Ints, data: Bytes, rows: Ints, targets: Ints, out: Bytes
 
 
 def bodies(
-    array: pa.Array,
-    encode: Callable[[Sequence[pa.Array]], Rows],
+    array: pa.Array[Any],
+    encode: Callable[[Sequence[pa.Array[Any]]], Rows],
     bitmap: tuple[Bytes, int],
     in_key_order: bool = True,
 ) -> Rows:
@@ -167,7 +169,7 @@ def bodies(
     in_key_order : bool
         Whether the entries of maps are sorted by key, so that equal maps are equal bytes.
     """
-    if pa.types.is_struct(array.type):
+    if isinstance(array, pa.StructArray):
         if array.type.num_fields == 0:
             return np.zeros(len(array) + 1, np.int64), np.empty(0, np.uint8)
         return encode([array.field(i) for i in range(array.type.num_fields)])
@@ -179,13 +181,15 @@ def bodies(
     return joined
 
 
-def map_array(type_: pa.DataType, lists: Ints, entries: pa.StructArray, valid: pa.Buffer | None) -> pa.Array:
+def map_array(
+    type_: pa.MapType[Any, Any, Any], lists: Ints, entries: pa.StructArray, valid: pa.Buffer | None
+) -> pa.Array[Any]:
     """Maps of a type from offsets and entries."""
     child = pa.StructArray.from_arrays(
         [entries.field(0), entries.field(1)],
         fields=[pa.field(type_.key_field.name, type_.key_type, False), type_.item_field],
     )
-    buffers = [valid, pa.py_buffer(lists.astype(np.int32))]
+    buffers = [valid, pa.py_buffer(lists.astype(np.int32).data)]
     return pa.Array.from_buffers(type_, len(lists) - 1, buffers, children=[child])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,7 +24,7 @@ def _compare(left: Ints, left_data: Bytes, right: Ints, right_data: Bytes) -> np
     return result
 
 
-def compare_rows(left: pa.Array, right: pa.Array) -> npt.NDArray[np.int8]:
+def compare_rows(left: pa.Array[Any], right: pa.Array[Any]) -> npt.NDArray[np.int8]:
     """-1, 0 or 1 as each left value is before, equal to or after the right one (int8).
 
     NULL is before everything and equal to NULL, NaN is above all numbers, -0.0 is 0.0; nested values compare

@@ -24,7 +24,7 @@ def scan_beginnings(
     enough: Enough,
     shape: Callable[[int, Rows], Rows] | None = None,
 ) -> Rows:
-    """The rows that begin each prefix, as many as the caller wants.
+    """The first rows with each prefix, as many as the caller needs.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ def scan_beginnings(
     ops : sequence of MergeOp
         How to combine the values of a key that several runs have. No key is dropped.
     reach : int
-        Rows of each run and prefix to begin with; four times as many for those of which that is too few.
+        Rows of each run and prefix to read first; four times as many in each further round.
     enough : callable
         ``enough(owners, rows, m)`` with the prefix of each row found (int64, ascending, below m) and these rows, their
-        values combined, tells for each of m prefixes whether they will do (bool[m]). Asked again for those left.
+        values combined, returns for each of m prefixes whether they suffice (bool[m]). Called again for the others.
     shape : callable, optional
         ``shape(i, rows)`` gives rows taken of run ``i`` the value columns that ``ops`` combine; keys stay.
 
@@ -49,7 +49,7 @@ def scan_beginnings(
 
     Notes
     -----
-    A key is certain once it does not lie behind the end of what was read of any run.
+    A key is final if it is not after the last row read of any run that has more.
     """
     ranges = [rows_with(run, prefixes) for run in runs]
     asked = np.arange(len(prefixes))

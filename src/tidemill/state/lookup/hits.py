@@ -1,13 +1,14 @@
 """Combining what a lookup found in several runs, for :mod:`tidemill.state.lookup.lookup`.
 
-Found are rows by run and probe. Sums and 8-byte values are made in one walk over the probes that reads the runs where
-they lie; of other columns only the rows that win are taken. Nothing is sorted, and nothing concatenated first, unless
-values of several runs must be compared.
+A lookup finds rows by run and probe. Sums and 8-byte values are computed in one pass over the probes that reads the
+runs in place; of other columns only the winning rows are copied. Nothing is sorted or concatenated unless values of
+several runs must be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,11 @@ from tidemill.kernels.words import (
     kernel,
 )
 from tidemill.state.folds.extremes import take_or_null
+from tidemill.state.keys.decoding import bitmap
 from tidemill.state.keys.encoding import fixed
-from tidemill.state.merge.combining import MergeOp, columns_by_op, combine_one, summable
+from tidemill.state.keys.run_table import addresses
+from tidemill.state.merge.combining import MergeOp, check_weighted, columns_by_op, combine_one, is_word, summable
 from tidemill.state.merge.merge import Rows
-from tidemill.state.merge.merging import address
 
 Hits = npt.NDArray[np.int64]
 """Row of each probe in each run (int64[runs, probes], oldest run first), -1 where it does not have it."""
@@ -124,7 +126,7 @@ def _last_words(hits: Hits, addresses: Words, found: Bools, out: Words) -> None:
 
 @kernel(types.boolean, GRID, BOOL, I64_OUT)
 def _newest(hits: Hits, found: Bools, runs: Ints) -> bool:
-    """The newest run that has each probe, -1 where none does; tells whether any has been found in several."""
+    """Write the newest run that has each probe, -1 where none does; returns whether several runs have any."""
     several = False
     for p in range(runs.size):
         runs[p] = -1
@@ -138,7 +140,7 @@ def _newest(hits: Hits, found: Bools, runs: Ints) -> bool:
 
 @kernel(types.void, GRID, BOOL_OUT, I64_OUT)
 def _found(hits: Hits, found: Bools, most: Ints) -> None:
-    """Fill in which probes any run has, and the greatest row of each run."""
+    """Write which probes any run has, and the greatest row of each run."""
     found[:] = False
     for r in range(hits.shape[0]):
         greatest = np.int64(-1)
@@ -151,7 +153,7 @@ def _found(hits: Hits, found: Bools, most: Ints) -> None:
 
 def combine_hits(
     runs: Sequence[Rows], hits: Hits, ops: Sequence[MergeOp], drop_zero: bool
-) -> tuple[Bools, tuple[pa.Array, ...]]:
+) -> tuple[Bools, tuple[pa.Array[Any], ...]]:
     """Whether each probe was found, and its combined values: where not, 0 for sums, else NULL.
 
     Parameters
@@ -175,12 +177,11 @@ def combine_hits(
     columns = [run.columns_at(rows) for run, rows in zip(runs, hits, strict=True)]
     values = _Values(hits, found, list(zip(*columns, strict=True)))
     if drop_zero and ops:
-        if ops[0] is not MergeOp.SUM:
-            raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+        check_weighted(ops)
         weights = room(probes, np.int64)
         _sum_ints(hits, values.ints(0), found, weights)
         found &= weights != 0
-    combined: list[pa.Array] = []
+    combined: list[pa.Array[Any]] = []
     for op, at in columns_by_op(ops):
         if op is MergeOp.SUM and at == 0 and drop_zero:
             combined.append(column(weights))
@@ -190,9 +191,9 @@ def combine_hits(
 
 
 class _Values:
-    """The columns of some runs (by column, then run) at what was found."""
+    """The columns of the runs (by column, then run) with the rows that were found."""
 
-    def __init__(self, hits: Hits, found: Bools, columns: Sequence[Sequence[pa.Array]]) -> None:
+    def __init__(self, hits: Hits, found: Bools, columns: Sequence[Sequence[pa.Array[Any]]]) -> None:
         self._hits = hits
         self._found = found
         self._columns = columns
@@ -201,16 +202,13 @@ class _Values:
 
     def ints(self, at: int) -> Words:
         """Addresses of the int64 values of a column that is summed."""
-        return self._addresses([summable(part, np.int64) for part in self._columns[at]])
+        return addresses([summable(part, np.int64) for part in self._columns[at]])
 
     def floats(self, at: int) -> Words:
         """Addresses of the float64 values of a column that is summed."""
-        return self._addresses([summable(part, np.float64) for part in self._columns[at]])
+        return addresses([summable(part, np.float64) for part in self._columns[at]])
 
-    def _addresses(self, arrays: list[np.ndarray]) -> Words:
-        return np.array([address(array) for array in arrays], np.uint64)  # the columns own what they view
-
-    def combined(self, op: MergeOp, at: int) -> list[pa.Array]:
+    def combined(self, op: MergeOp, at: int) -> list[pa.Array[Any]]:
         """The columns of one logical value that begins at a column."""
         hits, found, probes = self._hits, self._found, self._hits.shape[1]
         type_ = self._columns[at][0].type
@@ -242,15 +240,14 @@ class _Values:
             self._runs = np.empty(self._hits.shape[1], np.int64)
             self._several = _newest(self._hits, self._found, self._runs)
 
-    def _last(self, at: int) -> pa.Array:
+    def _last(self, at: int) -> pa.Array[Any]:
         """The value of the newest run that has a probe."""
         parts, hits, found = self._columns[at], self._hits, self._found
         if is_word(parts[0].type) and not any(part.null_count for part in parts):
             newest = room(len(found), np.uint64)
-            words = self._addresses([fixed(part, np.uint64) for part in parts])
+            words = addresses([fixed(part, np.uint64) for part in parts])
             _last_words(hits, words, found, newest)
-            valid = None if found.all() else pa.py_buffer(np.packbits(found, bitorder="little"))
-            return pa.Array.from_buffers(parts[0].type, len(found), [valid, pa.py_buffer(newest)])
+            return pa.Array.from_buffers(parts[0].type, len(found), [bitmap(found), pa.py_buffer(newest.data)])
         if len(parts) == 1:
             return take_or_null(parts[0], np.where(found, hits[0], -1))
         taken = []
@@ -264,12 +261,12 @@ class _Values:
                 count += len(which)
         return take_or_null(pa.concat_arrays(taken) if taken else parts[0], positions)
 
-    def _folded(self, op: MergeOp, at: int) -> list[pa.Array]:
+    def _folded(self, op: MergeOp, at: int) -> list[pa.Array[Any]]:
         """Values of all runs put together and combined probe by probe."""
         probes, runs = np.nonzero((self._hits >= 0).T & self._found[:, None])
         rows = self._hits[runs, probes]
         order = np.empty(len(rows), np.int64)
-        whole: list[list[pa.Array]] = [[] for _ in range(op.columns)]
+        whole: list[list[pa.Array[Any]]] = [[] for _ in range(op.columns)]
         count = 0
         for r in range(len(self._hits)):
             which = np.flatnonzero(runs == r)
@@ -285,17 +282,7 @@ class _Values:
         return [_spread(part, positions, op) for part in made]
 
 
-def is_word(type_: pa.DataType) -> bool:
-    """Whether a value is its 8 bytes."""
-    return bool(
-        pa.types.is_int64(type_)
-        or pa.types.is_float64(type_)
-        or pa.types.is_timestamp(type_)
-        or pa.types.is_duration(type_)
-    )
-
-
-def _spread(values: pa.Array, positions: Ints, op: MergeOp) -> pa.Array:
+def _spread(values: pa.Array[Any], positions: Ints, op: MergeOp) -> pa.Array[Any]:
     """Values by probe, from values of the probes that were found; position -1 where it was not."""
     if not op.is_sum:
         return take_or_null(values, positions)

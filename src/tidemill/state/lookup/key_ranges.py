@@ -209,7 +209,7 @@ def _point(
 
 @inlined
 def _piece(lows: Ints, highs: Ints, p: int, used: int, low: int, high: int) -> int:
-    """Note a range; one that begins where the last one ended makes it longer."""
+    """Add a range; one that begins where the last one ended extends it."""
     if high <= low:
         return used
     if used > 0 and highs[used - 1, p] == low:

@@ -3,13 +3,13 @@
 Everywhere: runs are oldest first and sorted with unique keys, probes and prefixes are sorted and unique, and
 the first value column is the weight. A probe searches from where the one before it ended (exponential
 search), so a batch of probes costs about log(gap) comparisons each and touches only the pages it needs. Of a larger
-run in a file the index is asked first, and only the blocks that can have a probe are checked and read.
+run in a file the index is searched first, and only the blocks that can have a probe are checked and read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidemill.kernels.columns import column
 from tidemill.kernels.words import Bools, Ints, Words
 from tidemill.state.keys.keys import Keys, hash64
+from tidemill.state.keys.run_table import addresses
 from tidemill.state.lookup.hits import combine_hits
 from tidemill.state.merge.combining import MergeOp, columns_by_op, summable
 from tidemill.state.merge.merge import Rows, merge
@@ -32,20 +33,20 @@ from tidemill.state.runs.searching import (
 )
 
 
-def _absent(op: MergeOp, type_: pa.DataType, rows: int) -> pa.Array:
+def _absent(op: MergeOp, type_: pa.DataType, rows: int) -> pa.Array[Any]:
     """The values of keys that do not exist."""
-    return column(np.zeros(rows, type_.to_pandas_dtype())) if op.is_sum else pa.nulls(rows, type_)
+    return column(np.zeros(rows, type_.to_pandas_dtype())) if op.is_sum else pa.nulls(rows, cast("Any", type_))
 
 
 def _nothing(
     ops: Sequence[MergeOp], value_types: Sequence[pa.DataType], probes: int
-) -> tuple[Bools, tuple[pa.Array, ...]]:
+) -> tuple[Bools, tuple[pa.Array[Any], ...]]:
     columns = [_absent(op, value_types[at + i], probes) for op, at in columns_by_op(ops) for i in range(op.columns)]
     return np.zeros(probes, np.bool_), tuple(columns)
 
 
 class _Hashes:
-    """The hashes of some keys, once they are wanted."""
+    """The hashes of some keys, computed on first use."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -64,7 +65,7 @@ class _Hashes:
 
 
 _MANY = 1024
-"""Of so many probes those that a newer run has are not looked for in older ones."""
+"""From so many probes on, those that a newer run has are not looked up in older ones."""
 
 
 def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
@@ -74,7 +75,7 @@ def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
 
 
 def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
-    """Rows by run and probe; what newer runs have need not be found in older ones."""
+    """Rows by run and probe; probes that newer runs have may be left out of older ones."""
     hits = np.full((len(runs), len(probes)), -1, np.int64)
     places, missing = np.arange(len(probes)), np.ones(len(probes), np.bool_)
     for r in reversed(range(len(runs))):
@@ -93,7 +94,7 @@ def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
 def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
     """For each prefix (ascending, unique, none a prefix of another) its first row in a run, and the one after the last.
 
-    Both int64[n]. Of a run in a file no more is read than that takes.
+    Both int64[n]. Of a run in a file only the needed pages are read.
     """
     if isinstance(run, Mapped):
         return run.rows_with(prefixes)
@@ -106,7 +107,7 @@ def get(
     ops: Sequence[MergeOp],
     value_types: Sequence[pa.DataType],
     drop_zero: bool = True,
-) -> tuple[Bools, tuple[pa.Array, ...]]:
+) -> tuple[Bools, tuple[pa.Array[Any], ...]]:
     """Look keys up.
 
     Parameters
@@ -193,10 +194,6 @@ def scan_prefix(
     return owners_of(keys.offsets, keys.data, prefixes.offsets, prefixes.data), merged
 
 
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
 def first_with_prefix(
     runs: Sequence[Rows],
     prefixes: Keys,
@@ -204,7 +201,7 @@ def first_with_prefix(
     ops: Sequence[MergeOp],
     skip_null: bool = False,
     value_types: Sequence[pa.DataType] | None = None,
-) -> tuple[Bools, Keys, tuple[pa.Array, ...]]:
+) -> tuple[Bools, Keys, tuple[pa.Array[Any], ...]]:
     """The first key with each prefix whose combined weight is positive.
 
     Reads as many keys as it must skip, not the whole prefix.
@@ -262,7 +259,7 @@ def _first_rows(runs: Sequence[Rows], lows: Keys, prefixes: Keys, reverse: bool)
         for run, body in zip(runs, bodies)
     ]
     numbers = [summable(w, np.int64) for w in weights]
-    offsets, data = _addresses([k.offsets for k in keys]), _addresses([k.data for k in keys])
+    offsets, data = addresses([k.offsets for k in keys]), addresses([k.data for k in keys])
     sizes, data_sizes = np.array([len(run) for run in runs]), np.array([len(k.data) for k in keys])
     here = sizes if not any(bodies) else np.array([0 if b else len(run) for b, run in zip(bodies, runs)])
     begin, finish = prefix_ranges(
@@ -278,8 +275,8 @@ def _first_rows(runs: Sequence[Rows], lows: Keys, prefixes: Keys, reverse: bool)
             body.open_blocks((edge + run.start) // body.block)
             opened[r], block_sizes[r], starts[r] = body.walkable, body.block, run.start
     found = np.full(begin.shape, -1, np.int64)
-    columns = (offsets, data, _addresses(numbers), sizes, data_sizes)
-    blocks = (_addresses(opened), block_sizes, starts)
+    columns = (offsets, data, addresses(numbers), sizes, data_sizes)
+    blocks = (addresses(opened), block_sizes, starts)
     at, ahead = 0, 1
     while True:
         at, r = first_rows(found, *columns, *blocks, begin, finish, reverse, at)
@@ -295,10 +292,6 @@ def _first_rows(runs: Sequence[Rows], lows: Keys, prefixes: Keys, reverse: bool)
 
 _OPEN = np.ones(1, np.uint8)
 _NEVER = np.iinfo(np.int64).max
-
-
-def _addresses(arrays: Sequence[Any]) -> Words:
-    return np.array([_address(array) for array in arrays], np.uint64)
 
 
 def lower_bound(run: Rows, key: bytes) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from tidemill.kernels.columns import byte_size
 from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.memory import MemoryBudget
@@ -17,24 +17,23 @@ BLOCK_BYTES = 32 << 20
 
 _GROWTH = 2
 _SHARE = 8
-"""Of a limited budget the part that is put in order, merged or written at once: each takes as much again."""
+"""Fraction of a limited budget that is sorted, merged or written at once: each takes as much again."""
 _LEAST_BYTES, _MOST_BYTES = 1 << 20, 32 << 20
 
 Spill = Callable[[Rows], tuple[Rows, int]]
-"""Puts a run into a file: gives the mapped run and the bytes written."""
+"""Writes a run to a file: returns the mapped run and the bytes written."""
 
 
 class Memtable:
     """Rows written in an epoch, read at any time as sorted runs, what was written last being newest.
 
-    Batches are put in order when somebody reads: one merge for all that have come since, then with older runs that are
+    Batches are sorted when the table is read: one merge for all that have come since, then with older runs that are
     not much larger. So n rows cost O(n log n) however writes and reads alternate.
 
-    Above its budget a memtable is written to files of disjoint keys, and goes on empty. What a file holds is older than
-    what is in memory. With a limited budget rows are put in order part by part, since each part is there twice for a
-    moment, and runs are merged only while they are small or as somebody reads the result. Keys whose weight is 0 are
-    dropped only of multisets, where that adds nothing to anything older; elsewhere they are updates and tombstones,
-    which hide what lies in a file or in an earlier epoch.
+    Above its budget a memtable is spilled to files of disjoint keys and continues empty; rows in files are older than
+    those in memory. With a limited budget rows are sorted in parts, since each part is in memory twice for a moment,
+    and runs are merged only while they are small or as the result is read. Keys whose weight is 0 are dropped from
+    multisets only; elsewhere they are updates and tombstones, which hide older rows in files or earlier epochs.
 
     Parameters
     ----------
@@ -43,11 +42,11 @@ class Memtable:
     value_types : sequence of pa.DataType
         Types of the value columns.
     drop_zero : bool
-        Whether a key whose weight is 0 says nothing.
+        Whether keys whose weight is 0 can be dropped.
     budget : MemoryBudget, optional
-        What its bytes count for.
+        The budget of its bytes.
     spill : callable, optional
-        Where to spill to; needed with a limited budget.
+        Writes a run to a file; needed with a limited budget.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Memtable:
         self._spilled: list[Rows] = []
         self._runs: list[Rows] = []
         self._sorted: list[Rows] = []
-        self._unsorted: list[tuple[Keys, Sequence[pa.Array]]] = []
+        self._unsorted: list[tuple[Keys, Sequence[pa.Array[Any]]]] = []
         self._waiting = 0
         limit = budget.limit if budget is not None else 0
         self._part = max(_LEAST_BYTES, limit // _SHARE) if limit else 0
@@ -83,14 +82,14 @@ class Memtable:
         self._sorted.append(rows)
         self._wait(rows.nbytes)
 
-    def append_unsorted(self, keys: Keys, values: Sequence[pa.Array]) -> None:
+    def append_unsorted(self, keys: Keys, values: Sequence[pa.Array[Any]]) -> None:
         """Write rows in any order; of equal keys a later row is newer."""
         if not len(keys):
             return
         if self._sorted:
             self._settle()
         self._unsorted.append((keys, values))
-        self._wait(_size(keys, values))
+        self._wait(Rows(keys, tuple(values)).nbytes)
 
     def runs(self) -> list[Rows]:
         """All that has been written, as sorted runs with unique keys, oldest first."""
@@ -127,7 +126,7 @@ class Memtable:
         return written
 
     def close(self) -> None:
-        """Let go of everything; files go with the last who reads them."""
+        """Free all rows; spilled files are freed with their last reader."""
         if self._budget is not None:
             self._budget.leave(self)
         self.bytes = 0
@@ -135,7 +134,7 @@ class Memtable:
         self._spilled, self._runs, self._sorted, self._unsorted = [], [], [], []
 
     def _settle(self) -> None:
-        """Put what has come since the last read in order."""
+        """Sort the rows written since the last read."""
         as_written: Rows | None = None
         self._waiting = 0
         if self._unsorted:
@@ -163,14 +162,14 @@ class Memtable:
             self._shrink()
 
     def _join(self) -> None:
-        """Make one run of those in memory."""
+        """Merge the runs in memory into one."""
         if len(self._runs) > 1:
             run = merge(self._runs, self._ops, self._drop_zero)
             self._runs = [run] if len(run) else []
             self._shrink()
 
     def _wait(self, size: int) -> None:
-        """Count what has come; put it in order when it is much."""
+        """Count written bytes; sort them when they are many."""
         self._waiting += size
         self._resize(self.bytes + size)
         if 0 < self._part < self._waiting:
@@ -180,7 +179,7 @@ class Memtable:
         return Rows(Keys.empty(), tuple(pa.array([], type_) for type_ in self._types))
 
     def _shrink(self) -> None:
-        """Count what is there now, never more: a read must not make anything spill."""
+        """Count the bytes in memory now, never more than before: a read must not cause a spill."""
         if self._budget is not None:
             held = sum(run.nbytes for run in self._runs)
             change, self.bytes = min(0, held - self.bytes), min(held, self.bytes)
@@ -190,9 +189,3 @@ class Memtable:
         if self._budget is not None:
             change, self.bytes = size - self.bytes, size
             self._budget.resized(change)
-
-
-def _size(keys: Keys, values: Sequence[pa.Array]) -> int:
-    """As :attr:`Rows.nbytes`."""
-    size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
-    return size + sum(map(byte_size, values))

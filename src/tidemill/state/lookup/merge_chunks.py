@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tidemill.kernels.words import Ints
 from tidemill.state.lookup.lookup import lower_bound
 from tidemill.state.merge.merge import MergeOp, Rows, merge
 from tidemill.state.runs.mapped import Mapped
@@ -51,9 +50,9 @@ def _cut(runs: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
     longer = [run for run in runs if len(run) > 1]
     if longer:
         largest = max(longer, key=run_bytes)
-        key = largest.take_keys(_row(len(largest) // 2))[0]
+        key = key_of(largest, len(largest) // 2)
     else:
-        key = max(run.take_keys(_row(0))[0] for run in runs)
+        key = max(key_of(run, 0) for run in runs)
     places = [lower_bound(run, key) for run in runs]
     before = [run.slice(0, at) for run, at in zip(runs, places, strict=True) if at]
     return before, [run.slice(at, len(run)) for run, at in zip(runs, places, strict=True) if at < len(run)]
@@ -64,5 +63,6 @@ def run_bytes(run: Rows) -> int:
     return run.estimate if isinstance(run, Mapped) else run.nbytes
 
 
-def _row(row: int) -> Ints:
-    return np.array([row], np.int64)
+def key_of(run: Rows, row: int) -> bytes:
+    """The key of a row."""
+    return run.take_keys(np.array([row]))[0]

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tidemill.kernels.words import Ints
 from tidemill.state.lookup.lookup import lower_bound
-from tidemill.state.lookup.merge_chunks import run_bytes
+from tidemill.state.lookup.merge_chunks import key_of, run_bytes
 from tidemill.state.merge.merge import MergeOp, Rows, merge
 
 _GROWTH = 2
@@ -29,11 +28,11 @@ def iterate(
     block: int = 64,
     shape: Shape | None = None,
 ) -> Iterator[Rows]:
-    """Merge runs as far as somebody wants to read.
+    """Merge runs lazily, block by block.
 
-    Of each run as many rows are taken as a block has; what lies before the end of all of these is merged. Later blocks
-    are larger, so that a whole scan costs what a merge costs, and one that stops early little more than what it has
-    consumed. Blocks are never so large that they would fill the memory.
+    ``block`` rows of each run are taken, and those up to the first end of any of these are merged. Later blocks are
+    larger, so that a full scan costs about as much as a merge, and one that stops early little more than what it has
+    consumed. The size of blocks is bounded.
 
     Parameters
     ----------
@@ -79,7 +78,7 @@ _Taken = list[tuple[int, Rows]]
 def _first(parts: list[_Part], block: int) -> tuple[_Taken, list[_Part]]:
     """The rows up to a key that no row beyond the first of each part can come before, and what is left."""
     ends = [min(start + block, stop) for _, _, start, stop in parts]
-    cut = [run.take_keys(_row(end - 1))[0] for (_, run, _, stop), end in zip(parts, ends, strict=True) if end < stop]
+    cut = [key_of(run, end - 1) for (_, run, _, stop), end in zip(parts, ends, strict=True) if end < stop]
     if cut:
         beyond = min(cut) + b"\0"  # the smallest key above it
         for n, (_, run, start, _) in enumerate(parts):
@@ -93,7 +92,7 @@ def _last(parts: list[_Part], block: int) -> tuple[_Taken, list[_Part]]:
     """As :func:`_first`, from the end."""
     begins = [max(stop - block, start) for _, _, start, stop in parts]
     ranges = list(zip(parts, begins, strict=True))
-    cut = [run.take_keys(_row(begin))[0] for (_, run, start, _), begin in ranges if begin > start]
+    cut = [key_of(run, begin) for (_, run, start, _), begin in ranges if begin > start]
     if cut:
         from_here = max(cut)
         for n, (_, run, _, stop) in enumerate(parts):
@@ -101,10 +100,6 @@ def _last(parts: list[_Part], block: int) -> tuple[_Taken, list[_Part]]:
     taken = [(i, run.slice(begin, stop)) for (i, run, _, stop), begin in zip(parts, begins, strict=True)]
     left = [(i, run, start, begin) for (i, run, start, _), begin in zip(parts, begins, strict=True) if start < begin]
     return taken, left
-
-
-def _row(row: int) -> Ints:
-    return np.array([row], np.int64)
 
 
 def after(prefix: bytes) -> bytes | None:

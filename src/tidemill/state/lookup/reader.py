@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +58,7 @@ class TableReader:
         return sealed if self._memtable is None else [*sealed, *self._memtable.runs()]
 
     def __bool__(self) -> bool:
-        """Whether there is any row, be its weight 0."""
+        """Whether there is any row, also of weight 0."""
         return bool(self.parts())
 
     def rows(self, drop_zero: bool) -> Rows:
@@ -67,7 +68,7 @@ class TableReader:
             return Rows(Keys.empty(), tuple(pa.array([], type_) for type_ in self._types))
         return merge(parts, self._ops, drop_zero)
 
-    def get(self, probes: Keys, drop_zero: bool = True) -> tuple[Bools, tuple[pa.Array, ...]]:
+    def get(self, probes: Keys, drop_zero: bool = True) -> tuple[Bools, tuple[pa.Array[Any], ...]]:
         """Look keys up; as :func:`tidemill.state.lookup.lookup.get`."""
         return lookup.get(self.parts(), probes, self._ops, self._types, drop_zero)
 
@@ -75,7 +76,9 @@ class TableReader:
         """All rows with one of some prefixes; as :func:`tidemill.state.lookup.lookup.scan_prefix`."""
         return lookup.scan_prefix(self.parts(), prefixes, self._ops, drop_zero, self._types)
 
-    def first(self, prefixes: Keys, reverse: bool, skip_null: bool = False) -> tuple[Bools, Keys, tuple[pa.Array, ...]]:
+    def first(
+        self, prefixes: Keys, reverse: bool, skip_null: bool = False
+    ) -> tuple[Bools, Keys, tuple[pa.Array[Any], ...]]:
         """The first or last row with each prefix; as :func:`tidemill.state.lookup.lookup.first_with_prefix`."""
         return lookup.first_with_prefix(self.parts(), prefixes, reverse, self._ops, skip_null, self._types)
 
@@ -88,10 +91,10 @@ class TableReader:
         drop_zero: bool = True,
         block: int = 64,
     ) -> Iterator[Rows]:
-        """The rows with ``low <= key < high`` and, if one is given, a prefix, in blocks that are made when asked for.
+        """The rows with ``low <= key < high`` and, if given, a prefix, in lazily merged blocks.
 
-        It sees what was written before it was made. Who stops early has paid for little more than what was consumed:
-        ``block`` rows of each run at first. Parameters otherwise as
+        It sees the rows written before the call. Stopping early costs little more than the rows consumed: ``block``
+        rows of each run at first. Parameters otherwise as
         :func:`tidemill.state.lookup.merge_iterator.iterate`.
         """
         if prefix is not None:
@@ -140,7 +143,7 @@ class TableState:
         """Write rows: sorted, keys unique."""
         self.memtable.append(rows)
 
-    def write_unsorted(self, keys: Keys, values: Sequence[pa.Array]) -> None:
+    def write_unsorted(self, keys: Keys, values: Sequence[pa.Array[Any]]) -> None:
         """Write rows in any order; of equal keys a later row is newer."""
         self.memtable.append_unsorted(keys, values)
 
@@ -153,7 +156,7 @@ class TableState:
         return self.memtable.blocks()
 
     def close(self) -> None:
-        """Nobody reads what was written any more."""
+        """Free what was written; it must not be read afterwards."""
         self.memtable.close()
 
     def compare(self, prefixes: Keys) -> Rows:

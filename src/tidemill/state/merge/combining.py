@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from numba import types
 
@@ -66,9 +68,8 @@ def columns_by_op(ops: Sequence[MergeOp]) -> Iterator[tuple[MergeOp, int]]:
         at += op.columns
 
 
-@kernel(I64_OUT, I64, I64, I64)
-def _sum_ints(order: Ints, starts: Ints, values: Ints) -> Ints:
-    result = np.empty(starts.size - 1, np.int64)
+def _sum(order: Ints, starts: Ints, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    result = np.empty(starts.size - 1, values.dtype)
     for s in range(result.size):
         total = values[order[starts[s]]]
         for j in range(starts[s] + 1, starts[s + 1]):
@@ -77,15 +78,8 @@ def _sum_ints(order: Ints, starts: Ints, values: Ints) -> Ints:
     return result
 
 
-@kernel(F64_OUT, I64, I64, F64)
-def _sum_floats(order: Ints, starts: Ints, values: Floats) -> Floats:
-    result = np.empty(starts.size - 1, np.float64)
-    for s in range(result.size):
-        total = values[order[starts[s]]]
-        for j in range(starts[s] + 1, starts[s + 1]):
-            total += values[order[j]]
-        result[s] = total
-    return result
+_sum_ints = kernel(I64_OUT, I64, I64, I64)(_sum)
+_sum_floats = kernel(F64_OUT, I64, I64, F64)(_sum)
 
 
 @kernel(types.Tuple((F64_OUT, F64_OUT)), I64, I64, F64, F64)
@@ -139,16 +133,32 @@ def select(order: Ints, starts: Ints, keep: Bools) -> tuple[Ints, Ints]:
     return rows[:at].copy(), bounds[: segments + 1].copy()
 
 
-def summable(array: pa.Array, dtype: type[np.int64] | type[np.float64]) -> np.ndarray:
+def summable(array: pa.Array[Any], dtype: type[np.int64] | type[np.float64]) -> np.ndarray:
     """A column without NULLs of just that type as NumPy, zero copy."""
     if array.null_count:
         raise ValueError(f"{array.null_count} NULLs in a column that is summed")
-    if array.type != pa.from_numpy_dtype(dtype):
+    if array.type != pa.from_numpy_dtype(np.dtype(dtype)):
         raise TypeError(f"a column of {array.type} is summed as {dtype.__name__}")
     return fixed(array, dtype)  # type: ignore[no-any-return]
 
 
-def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: MergeOp) -> tuple[pa.Array, ...]:
+def check_weighted(ops: Sequence[MergeOp]) -> None:
+    """ValueError unless the first column is a weight, by which rows can be dropped."""
+    if ops[0] is not MergeOp.SUM:
+        raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+
+
+def is_word(type_: pa.DataType) -> bool:
+    """Whether values are 8 bytes each and can be copied as words."""
+    return bool(
+        pa.types.is_int64(type_)
+        or pa.types.is_float64(type_)
+        or pa.types.is_timestamp(type_)
+        or pa.types.is_duration(type_)
+    )
+
+
+def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array[Any]], op: MergeOp) -> tuple[pa.Array[Any], ...]:
     """One logical value of :func:`combine`."""
     first = values[0]
     if op is MergeOp.SUM and pa.types.is_floating(first.type):
@@ -171,8 +181,8 @@ def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: Merge
 
 
 def combine(
-    order: Ints, starts: Ints, values: Sequence[pa.Array], ops: Sequence[MergeOp], drop_zero: bool
-) -> tuple[Ints, tuple[pa.Array, ...]]:
+    order: Ints, starts: Ints, values: Sequence[pa.Array[Any]], ops: Sequence[MergeOp], drop_zero: bool
+) -> tuple[Ints, tuple[pa.Array[Any], ...]]:
     """Combine the rows of each segment into one.
 
     Parameters
@@ -197,13 +207,12 @@ def combine(
         raise ValueError(f"{len(values)} columns for {[op.value for op in ops]}")
     kept = np.arange(len(starts) - 1)
     if drop_zero and len(order):
-        if ops[0] is not MergeOp.SUM:
-            raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+        check_weighted(ops)
         keep = _sum_ints(order, starts, summable(values[0], np.int64)) != 0
         if not keep.all():
             kept = np.flatnonzero(keep)
             order, starts = select(order, starts, keep)
-    combined: list[pa.Array] = []
+    combined: list[pa.Array[Any]] = []
     for op, at in columns_by_op(ops):
         combined.extend(combine_one(order, starts, values[at : at + op.columns], op))
     return kept, tuple(combined)

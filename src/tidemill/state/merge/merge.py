@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.kernels.columns import byte_size, column, room
-from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, Words, equal, kernel
+from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, equal, kernel
 from tidemill.state.keys.encoding import fixed
 from tidemill.state.keys.keys import Keys, sort
-from tidemill.state.merge.combining import MergeOp, columns_by_op, combine, combine_one, select, summable
-from tidemill.state.merge.merging import (
-    MOST_RUNS,
-    Sources,
-    address,
-    copy_keys,
-    interleave,
-    last_words,
-    order_of,
-    sum_floats,
-    sum_ints,
+from tidemill.state.keys.run_table import addresses, run_table
+from tidemill.state.merge.combining import (
+    MergeOp,
+    check_weighted,
+    columns_by_op,
+    combine,
+    combine_one,
+    is_word,
+    select,
+    summable,
 )
+from tidemill.state.merge.interleaving import MOST_RUNS, Sources, interleave
+from tidemill.state.merge.merging import copy_keys, last_words, order_of, sum_floats, sum_ints
 
 __all__ = ["MergeOp", "Rows", "consolidate", "merge", "negated"]
 
@@ -49,7 +50,7 @@ class Rows:
     """
 
     keys: Keys
-    values: tuple[pa.Array, ...]
+    values: tuple[pa.Array[Any], ...]
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
@@ -78,12 +79,12 @@ class Rows:
         """The keys of the given rows (int64), copied."""
         return self.keys.take(rows)
 
-    def take_values(self, rows: Ints) -> tuple[pa.Array, ...]:
+    def take_values(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
         """The values of the given rows (int64), copied."""
         index = column(rows)
         return tuple(v.take(index) for v in self.values)
 
-    def columns_at(self, rows: Ints) -> tuple[pa.Array, ...]:
+    def columns_at(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
         """All values, of which those of the given rows (int64, -1 for none) may be read."""
         return self.values
 
@@ -112,7 +113,7 @@ def _segment_starts(offsets: Ints, data: Bytes) -> Ints:
     return starts[: segments + 1].copy()
 
 
-def consolidate(keys: Keys, values: Sequence[pa.Array], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
+def consolidate(keys: Keys, values: Sequence[pa.Array[Any]], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
     """Make a sorted run of rows in any order.
 
     Parameters
@@ -171,73 +172,53 @@ def merge(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows
 
 
 def _merged(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
-    sizes = np.array([len(run) for run in runs])
-    keys = (
-        np.array([address(run.keys.offsets) for run in runs], np.uint64),
-        np.array([address(run.keys.data) for run in runs], np.uint64),
-        sizes,
-        np.array([len(run.keys.data) for run in runs]),
-    )
-    sources, segments = interleave(*keys)
-    size = sum(int(run.keys.offsets[-1] - run.keys.offsets[0]) for run in runs)
-    columns = list(zip(*(run.values for run in runs)))
-    keep = _KEEP_ALL
-    if drop_zero and ops[0] is not MergeOp.SUM:
-        raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
-    merged: list[pa.Array | None] = [None] * len(columns)
-    for op, at in columns_by_op(ops):
-        merged[at] = _walked(op, columns[at], sources, segments)
     if drop_zero:
-        weights = summable(merged[0], np.int64)
+        check_weighted(ops)
+    keys = [run.keys for run in runs]
+    table = run_table(keys)
+    sources, segments = interleave(table)
+    columns = list(zip(*(run.values for run in runs)))
+    values: dict[int, tuple[pa.Array[Any], ...]] = {}
+    for op, at in columns_by_op(ops):
+        walked = _walked(op, columns[at], sources, segments)
+        if walked is not None:
+            values[at] = (walked,)
+    keep = _KEEP_ALL
+    if drop_zero:
+        weights = summable(values[0][0], np.int64)
         if not weights.all():
             keep = weights != 0
             taken = column(np.flatnonzero(keep))
-            merged = [None if made is None else made.take(taken) for made in merged]
-    if any(merged[at] is None for _, at in columns_by_op(ops)):
+            values = {at: (walked.take(taken),) for at, (walked,) in values.items()}
+    if others := [(op, at) for op, at in columns_by_op(ops) if at not in values]:
+        sizes = np.array([len(run) for run in runs])
         order, starts = order_of(sources, np.cumsum(sizes) - sizes, segments)
         if len(keep):
             order, starts = select(order, starts, keep)
-        for op, at in columns_by_op(ops):
-            if merged[at] is None:
-                whole = [pa.concat_arrays(parts) for parts in columns[at : at + op.columns]]
-                merged[at : at + op.columns] = combine_one(order, starts, whole, op)
+        for op, at in others:
+            joined = [pa.concat_arrays(parts) for parts in columns[at : at + op.columns]]
+            values[at] = combine_one(order, starts, joined, op)
     rows = int(keep.sum()) if len(keep) else segments
+    size = sum(int(part.offsets[-1] - part.offsets[0]) for part in keys)
     offsets = room(rows + 1, np.int64)
     data = room(size, np.uint8)
-    written = copy_keys(*keys, sources, keep, offsets, data)
+    written = copy_keys(table, sources, keep, offsets, data)
     data = data[:written] if 2 * written > size else data[:written].copy()
-    return Rows(Keys(offsets, data), tuple(merged))
+    return Rows(Keys(offsets, data), tuple(v for _, at in columns_by_op(ops) for v in values[at]))
 
 
-def _walked(op: MergeOp, columns: Sequence[pa.Array], sources: Sources, segments: int) -> pa.Array | None:
+def _walked(op: MergeOp, columns: Sequence[pa.Array[Any]], sources: Sources, segments: int) -> pa.Array[Any] | None:
     """The combined column of a merge, where a walk over the runs makes it; else None."""
     type_ = columns[0].type
-    if op is MergeOp.SUM and pa.types.is_floating(type_):
-        floats = [summable(part, np.float64) for part in columns]
-        result = room(segments, np.float64)
-        sum_floats(_addresses(floats), sources, result)
-        return column(result)
     if op is MergeOp.SUM:
-        ints = [summable(part, np.int64) for part in columns]
-        total = room(segments, np.int64)
-        sum_ints(_addresses(ints), sources, total)
-        return column(total)
-    if op is MergeOp.LAST and _is_word(type_) and not any(part.null_count for part in columns):
+        floating = pa.types.is_floating(type_)
+        dtype: type[np.float64] | type[np.int64] = np.float64 if floating else np.int64
+        totals = room(segments, dtype)
+        (sum_floats if floating else sum_ints)(addresses([summable(part, dtype) for part in columns]), sources, totals)
+        return column(totals)
+    if op is MergeOp.LAST and is_word(type_) and not any(part.null_count for part in columns):
         words = [fixed(part, np.uint64) for part in columns]
         newest = room(segments, np.uint64)
-        last_words(_addresses(words), sources, newest)
-        return pa.Array.from_buffers(type_, segments, [None, pa.py_buffer(newest)])
+        last_words(addresses(words), sources, newest)
+        return pa.Array.from_buffers(type_, segments, [None, pa.py_buffer(newest.data)])
     return None
-
-
-def _is_word(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_int64(type_)
-        or pa.types.is_float64(type_)
-        or pa.types.is_timestamp(type_)
-        or pa.types.is_duration(type_)
-    )
-
-
-def _addresses(arrays: Sequence[np.ndarray]) -> Words:
-    return np.array([address(array) for array in arrays], np.uint64)

@@ -1,7 +1,7 @@
-"""What is computed from the rows of run files and kept by each process: prefix sums, decoded columns.
+"""A cache of what a process has computed from the rows of run files: prefix sums, decoded columns.
 
-Kept under the origin of a run, so a compaction or a new run makes new entries and old ones age out. Rows without
-an origin are in memory for one epoch only; nothing is kept of them.
+Its keys have the origin of a run, so a compaction or a new run makes new entries and old ones age out. Rows without
+an origin are in memory for one epoch only, and are not cached.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _limit = LIMIT
 
 
 def keep(most: int) -> None:
-    """Keep no more than so many bytes in this process from now on, nor than ``LIMIT``."""
+    """Limit the bytes kept in this process to ``most``, and to ``LIMIT``."""
     global _limit
     _limit = most
 
 
 def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` gives for a run, computed once per process while it is kept.
+    """The result of ``make`` for a run, from the cache if it is there.
 
     Parameters
     ----------
     name : hashable
         What is computed, apart from the run: ``make`` must depend on these two alone.
     make : callable
-        Returns NumPy arrays that nobody changes.
+        Returns NumPy arrays, which must not be changed.
     """
     global _bytes
     if run.origin is None:
@@ -62,7 +62,7 @@ def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
 
 
 def forget_files(paths: Collection[str]) -> None:
-    """Drop what is kept of runs in some files: it may hold their mapping."""
+    """Drop the entries of runs in some files: they may keep the files mapped."""
     global _bytes
     if not paths:
         return
@@ -72,7 +72,7 @@ def forget_files(paths: Collection[str]) -> None:
 
 
 def forget() -> None:
-    """Drop everything that is kept."""
+    """Drop all entries."""
     global _bytes
     with _lock:
         _kept.clear()

@@ -1,4 +1,4 @@
-"""Blocked Bloom filters: whether a run may have a key, for one cache line a question.
+"""Blocked Bloom filters: whether a run may have a key, at the cost of one cache line.
 
 A filter is lines of 512 bits (8 words). A key's hash picks a line, and six bits of it are set. With ten bits a key
 about 1 % of the keys that are not there pass. Filters are written to storage: what is computed here may never change.

@@ -1,12 +1,14 @@
 """Interpolation search in blocks of sorted byte strings of one length, many probes at a time.
 
-Keys are spread about evenly, since a hash of a vnode begins them, so where a probe would be is guessed and mended a few
-times. Each guess is in a cache line of its own, and waiting for memory is all that takes time: so a group of probes
-takes each step together, and their loads, which do not depend on each other, are under way at once. Source: group
+Keys are spread about evenly, since they begin with a vnode, so the place of a probe is guessed and corrected a few
+times. Each guess is in a cache line of its own, and memory latency dominates: so the probes of a group take each step
+together, and their loads, which do not depend on each other, overlap. Source: group
 prefetching in "Improving Hash Join Performance through Prefetching", Chen, Ailamaki, Gibbons, Mowry 2004.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -15,9 +17,16 @@ from tidemill.kernels.words import I64, I64_OUT, U8, U8_OUT, Bytes, Ints, Word, 
 from tidemill.state.runs.searching import search
 
 _CORRECTIONS = 2
-"""How often a guess is mended by what is found there."""
+"""How often a guess is corrected by the key found there."""
 _GROUP = 64
 """Probes that take a step together."""
+_INTS = ("probe", "low", "count", "first", "width", "shared", "guess")
+_GUESS = np.dtype(
+    [(name, np.int64) for name in _INTS]
+    + [("word", np.uint64), ("least", np.uint64), ("distance", np.float64), ("scale", np.float64)]
+)
+"""A probe, the block it may be in (its first row, number of rows, where its keys begin, their length and how many bytes
+they share) and the guess: in words from the byte after those shared."""
 
 
 @inlined
@@ -56,6 +65,84 @@ def _first_word(data: Bytes, first: int, width: int, skip: int, count: int, word
     return low
 
 
+@inlined
+def _is_even(offsets: Ints, low: int, high: int, block: int, even: Bytes) -> bool:
+    """Whether the keys of a block are all of one length; kept in ``even``."""
+    if even[block] == 0:
+        width = offsets[low + 1] - offsets[low]
+        other = np.int64(0)
+        for i in range(low, high):
+            other |= (offsets[i + 1] - offsets[i]) ^ width
+        even[block] = 1 if other == 0 else 2
+    return bool(even[block] == 1)
+
+
+@inlined
+def _first_guesses(data: Bytes, probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> int:
+    """Guess where probes are; returns how many may be in their blocks, which come first in the group then."""
+    possible = 0
+    for i in range(held):
+        g = group[i]
+        first = g.first
+        width = g.width
+        last = first + (g.count - 1) * width
+        if i and possible and g.low == group[possible - 1].low:
+            shared = group[possible - 1].shared
+        else:
+            shared = np.int64(0)
+            while shared < width and data[first + shared] == data[last + shared]:
+                shared += 1
+        start = probe_offsets[g.probe]
+        least = load_word(data, first + shared, first + width)
+        greatest = load_word(data, last + shared, last + width)
+        word = load_word(probes, start + shared, start + width)
+        if word < least or word > greatest or not equal(data, first, first + shared, probes, start, start + shared):
+            continue
+        to = group[possible]
+        to.probe = g.probe
+        to.low = g.low
+        to.count = g.count
+        to.first = first
+        to.width = width
+        to.shared = shared
+        to.word = word
+        to.least = least
+        to.scale = (g.count - 1) / np.float64(greatest - least) if greatest > least else 0.0
+        to.distance = np.float64(word - least)
+        to.guess = min(np.int64(to.distance * to.scale), to.count - 1)
+        possible += 1
+    return possible
+
+
+@inlined
+def _correct_guesses(data: Bytes, group: Any, possible: int) -> None:
+    for i in range(possible):
+        g = group[i]
+        there = g.first + g.guess * g.width
+        seen = load_word(data, there + g.shared, there + g.width)
+        short = (g.distance - np.float64(seen - g.least)) * g.scale
+        g.guess = min(max(g.guess + np.int64(short), 0), g.count - 1)
+
+
+@inlined
+def _search_from_guesses(
+    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, group: Any, possible: int, rows: Ints
+) -> None:
+    for i in range(possible):
+        g = group[i]
+        width = g.width
+        start = probe_offsets[g.probe]
+        row = g.low + _first_word(data, g.first, width, g.shared, g.count, g.word, g.guess)
+        there = g.first + (row - g.low) * width
+        if equal(data, there, there + width, probes, start, start + width):
+            rows[g.probe] = row
+        elif width > g.shared + 8:
+            high = g.low + g.count
+            row = search(offsets, data, row, high, probes, start, start + width, False)
+            if row < high and equal(data, offsets[row], offsets[row + 1], probes, start, start + width):
+                rows[g.probe] = row
+
+
 @kernel(I64_OUT, I64, U8, I64, U8, I64, types.int64, U8_OUT)
 def locate_within(
     offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, blocks: Ints, size: int, even: Bytes
@@ -67,17 +154,7 @@ def locate_within(
     """
     n = offsets.size - 1
     rows = np.full(probe_offsets.size - 1, -1, np.int64)
-    places = np.empty(_GROUP, np.int64)
-    lows = np.empty(_GROUP, np.int64)
-    counts = np.empty(_GROUP, np.int64)
-    firsts = np.empty(_GROUP, np.int64)
-    widths = np.empty(_GROUP, np.int64)
-    shares = np.empty(_GROUP, np.int64)
-    words = np.empty(_GROUP, np.uint64)
-    leasts = np.empty(_GROUP, np.uint64)
-    distances = np.empty(_GROUP, np.float64)
-    scales = np.empty(_GROUP, np.float64)
-    guesses = np.empty(_GROUP, np.int64)
+    group = np.empty(_GROUP, _GUESS)
     at = 0
     p = 0
     while p < rows.size:
@@ -87,77 +164,24 @@ def locate_within(
             if block >= 0:
                 low = block * size
                 high = min(low + size, n)
-                first: Word = offsets[low]
-                width: Word = offsets[low + 1] - first
-                if even[block] == 0:
-                    other = np.int64(0)
-                    for i in range(low, high):
-                        other |= (offsets[i + 1] - offsets[i]) ^ width
-                    even[block] = 1 if other == 0 else 2
-                if even[block] == 1:
-                    if probe_offsets[p + 1] - probe_offsets[p] == width:
-                        places[held] = p
-                        lows[held] = low
-                        counts[held] = high - low
-                        firsts[held] = first
-                        widths[held] = width
+                start = probe_offsets[p]
+                end = probe_offsets[p + 1]
+                if _is_even(offsets, low, high, block, even):
+                    width = offsets[low + 1] - offsets[low]
+                    if end - start == width:
+                        group[held].probe = p
+                        group[held].low = low
+                        group[held].count = high - low
+                        group[held].first = offsets[low]
+                        group[held].width = width
                         held += 1
                 else:
-                    start = probe_offsets[p]
-                    end = probe_offsets[p + 1]
                     at = search(offsets, data, max(at, low), high, probes, start, end, False)
                     if at < high and equal(data, offsets[at], offsets[at + 1], probes, start, end):
                         rows[p] = at
             p += 1
-        possible = 0
-        for i in range(held):
-            first = firsts[i]
-            width = widths[i]
-            last = first + (counts[i] - 1) * width
-            if i and possible and lows[i] == lows[possible - 1]:
-                shared = shares[possible - 1]
-            else:
-                shared = np.int64(0)
-                while shared < width and data[first + shared] == data[last + shared]:
-                    shared += 1
-            start = probe_offsets[places[i]]
-            least = load_word(data, first + shared, first + width)
-            greatest = load_word(data, last + shared, last + width)
-            word = load_word(probes, start + shared, start + width)
-            if word < least or word > greatest or not equal(data, first, first + shared, probes, start, start + shared):
-                continue
-            scale = (counts[i] - 1) / np.float64(greatest - least) if greatest > least else 0.0
-            places[possible] = places[i]
-            lows[possible] = lows[i]
-            counts[possible] = counts[i]
-            firsts[possible] = first
-            widths[possible] = width
-            shares[possible] = shared
-            words[possible] = word
-            scales[possible] = scale
-            leasts[possible] = least
-            distances[possible] = np.float64(word - least)
-            guesses[possible] = min(np.int64(distances[possible] * scale), counts[i] - 1)
-            possible += 1
+        possible = _first_guesses(data, probe_offsets, probes, group, held)
         for _ in range(_CORRECTIONS):
-            for i in range(possible):
-                there = firsts[i] + guesses[i] * widths[i]
-                seen = load_word(data, there + shares[i], there + widths[i])
-                short = (distances[i] - np.float64(seen - leasts[i])) * scales[i]
-                guesses[i] = min(max(guesses[i] + np.int64(short), 0), counts[i] - 1)
-        for i in range(possible):
-            first = firsts[i]
-            width = widths[i]
-            shared = shares[i]
-            low = lows[i]
-            start = probe_offsets[places[i]]
-            row = low + _first_word(data, first, width, shared, counts[i], words[i], guesses[i])
-            there = first + (row - low) * width
-            if equal(data, there, there + width, probes, start, start + width):
-                rows[places[i]] = row
-            elif width > shared + 8:
-                high = low + counts[i]
-                row = search(offsets, data, row, high, probes, start, start + width, False)
-                if row < high and equal(data, offsets[row], offsets[row + 1], probes, start, start + width):
-                    rows[places[i]] = row
+            _correct_guesses(data, group, possible)
+        _search_from_guesses(offsets, data, probe_offsets, probes, group, possible, rows)
     return rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,19 +29,19 @@ from tidemill.state.runs.spans import check_rows
 EDGE = 64
 """Bytes of the smallest and the greatest key that a footer has."""
 _DENSE = 64
-"""With a probe for every so many rows all keys are read in turn."""
+"""With at least one probe per so many rows all keys are read in order."""
 _NEAR = 4
-"""With a probe for every so many rows merging both is faster than searching."""
+"""With at least one probe per so many rows merging is faster than searching."""
 _CLOSE = 32
-"""With a probe for every so many rows each is found faster from the one before it than by the index."""
+"""With at least one probe per so many rows searching from the probe before is faster than the index."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
 _OFTEN, _MODEST = 16, 1 << 20
 """Keys of a section of at most so many bytes are all checked once they have been searched so often."""
 _MANY, _SAMPLE = 1024, 128
-"""Of so many probes this many are put to the filter, to see whether it is worth asking."""
+"""From so many probes on, a sample of this size decides whether the filter is used."""
 _NARROW = 256
-"""Bytes of a row below which rows are checked by the block."""
+"""Bytes of a row below which rows are checked by blocks."""
 _NO_WORDS = np.empty(0, np.uint64)
 
 
@@ -61,7 +62,7 @@ class Fences:
 
 
 class Body:
-    """The columns of a section with its index. Nothing here has been checked unless the name says so.
+    """The columns of a section with its index. The caller must check what it reads.
 
     Parameters
     ----------
@@ -72,7 +73,13 @@ class Body:
     """
 
     def __init__(
-        self, pages: Pages, array: pa.Array, values: Sequence[pa.Array], fences: Fences, low: bytes, high: bytes
+        self,
+        pages: Pages,
+        array: pa.Array[Any],
+        values: Sequence[pa.Array[Any]],
+        fences: Fences,
+        low: bytes,
+        high: bytes,
     ) -> None:
         self.pages = pages
         self.keys = Keys.from_arrow(array)
@@ -101,7 +108,7 @@ class Body:
             self._all_keys = start == 0 and stop == len(self.keys)
 
     def knows_keys(self) -> bool:
-        """Whether all keys are checked; who is about to search them asks, and so they are some time."""
+        """Whether all keys are checked. Called before each search: keys that are searched often get checked."""
         if not self._all_keys:
             self._searched += 1
             if self._searched > _OFTEN and self.bytes <= _MODEST:
@@ -122,7 +129,7 @@ class Body:
             self._all_keys = bool(self._known_keys.all())
 
     def check_values(self, rows: Ints) -> None:
-        """Check the values of some rows, of narrow ones those beside them too."""
+        """Check the values of some rows; for narrow rows those of their whole blocks."""
         if self.has_all_values or self.pages.complete:
             return
         if not self._narrow:
@@ -152,7 +159,7 @@ class Body:
             f = self._fences
             start = f.at + 8 * (f.count + 1)
             self.pages.check(f.at, f.filter_at + 8 * f.filter_words)
-            data = self.pages.data
+            data = memoryview(self.pages.data)
             fences = Keys(
                 np.frombuffer(data, np.int64, f.count + 1, f.at), np.frombuffer(data, np.uint8, f.bytes, start)
             )
@@ -160,7 +167,7 @@ class Body:
         return self._index
 
     def reach(self, probes: Keys) -> tuple[int, int]:
-        """Of ascending probes the range of those that lie neither before the first key nor behind the last."""
+        """The range of ascending probes that are neither before the first key nor after the last."""
         n = len(probes)
         start = 0 if probes[0] >= self._low else bisect.bisect_left(range(n), self._low, key=probes.__getitem__)
         if probes[n - 1][:EDGE] <= self._high:
@@ -179,7 +186,7 @@ class Body:
         return locate_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block, self._even)
 
     def holds_back(self, probes: int, hashes: Callable[[], Words]) -> bool:
-        """Whether the filter is worth asking: of many probes it holds most back, or they are few."""
+        """Whether the filter is worth using: it rejects most of many probes, or they are few."""
         words = self.index[1]
         if probes < _MANY or not len(words):
             return len(words) > 0
@@ -223,9 +230,9 @@ class Mapped(Rows):
         return keys
 
     @property
-    def values(self) -> tuple[pa.Array, ...]:
+    def values(self) -> tuple[pa.Array[Any], ...]:
         """All values, checked. TM1011 when one is corrupt."""
-        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
         if values is None:
             self.body.check_all_values(self.start, self.start + len(self))
             values = self.__dict__["_values"] = tuple(v.slice(self.start, len(self)) for v in self.body.values)
@@ -233,12 +240,12 @@ class Mapped(Rows):
 
     @property
     def estimate(self) -> int:
-        """Bytes, were all rows of the section as large."""
+        """Approximate bytes, as if all rows of the section were of equal size."""
         return self.body.bytes * len(self) // max(1, len(self.body.keys))
 
     @property
     def unchecked_keys(self) -> Keys:
-        """All keys as the file has them; for who checks what is read of them."""
+        """All keys; the caller must check what it reads."""
         return self.body.keys.slice(self.start, self.start + len(self))
 
     def __len__(self) -> int:
@@ -260,16 +267,16 @@ class Mapped(Rows):
         self.body.check_blocks(index // self.body.block)
         return self.body.keys.take(index)
 
-    def take_values(self, rows: Ints) -> tuple[pa.Array, ...]:
+    def take_values(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
         """The values of the given rows (int64), checked and copied."""
         index = np.ascontiguousarray(rows, np.int64) + self.start
         self.body.check_values(index)
         taken = column(index)
         return tuple(v.take(taken) for v in self.body.values)
 
-    def columns_at(self, rows: Ints) -> tuple[pa.Array, ...]:
+    def columns_at(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
         """All values, of which those of the given rows (int64, -1 for none) are checked."""
-        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
         if values is not None:
             return values
         if not (self.body.has_all_values or self.body.pages.complete):
@@ -310,7 +317,7 @@ class Mapped(Rows):
         return rows
 
     def _possible(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
-        """The probes that are worth a search: those that pass the filter, or all if it would hold back but few."""
+        """Indices of the probes to search: those that pass the filter, or all if it would reject only a few."""
         if self.body.holds_back(len(probes), hashes):
             return np.flatnonzero(may_contain(self.body.index[1], hashes()))
         return np.arange(len(probes))

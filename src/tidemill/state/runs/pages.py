@@ -16,7 +16,7 @@ PAGE = 16 << 10
 """Bytes that have a checksum of their own."""
 
 Damaged = Callable[[str], TidemillError]
-"""Makes the error that says what is corrupt."""
+"""Makes the error for corrupt data, given what is wrong."""
 
 
 @kernel(types.void, BOOL_OUT, I64, I64, types.int64)
@@ -36,9 +36,9 @@ def checksums(data: pa.Buffer, page: int) -> bytes:
 
 
 class Pages:
-    """Bytes of a file in pages that are checked when first asked for.
+    """Bytes of a file in pages that are checked on first use.
 
-    Several threads may use one: a page is marked after it was checked, and checking twice does no harm.
+    Thread-safe: a page is marked after it was checked, and checking twice does no harm.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Pages:
     crcs, crc : pa.Buffer and int
         The checksum of each page, and that of these checksums.
     damaged : callable
-        Makes the error of a page that is not what was written.
+        Makes the error for a corrupt page.
     """
 
     def __init__(self, data: pa.Buffer, page: int, crcs: pa.Buffer, crc: int, damaged: Damaged) -> None:
@@ -57,13 +57,13 @@ class Pages:
         self._view = memoryview(data)
         if zlib.crc32(crcs) != crc:
             raise damaged("its list of checksums fails its own")
-        self._crcs = np.frombuffer(crcs, "<u4")
+        self._crcs = np.frombuffer(memoryview(crcs), "<u4")
         self._checked = np.zeros(len(self._crcs), np.bool_)
         self._left = len(self._crcs)
 
     @property
     def complete(self) -> bool:
-        """Whether all has been checked."""
+        """Whether all pages have been checked."""
         return self._left == 0
 
     @property

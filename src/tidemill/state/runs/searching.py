@@ -101,7 +101,7 @@ def block_of(
 ) -> Ints:
     """The block where each probe would be, -1 if in none; given the first key of each block, then the last of all.
 
-    The filter, if there is one, is asked too.
+    A probe that the filter, if there is one, rejects gets -1 too.
     """
     blocks = np.empty(probe_offsets.size - 1, np.int64)
     last = offsets.size - 2
@@ -136,7 +136,7 @@ def fence_bounds(offsets: Ints, data: Bytes, count: int, probe_offsets: Ints, pr
 def bounds_within(
     offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, fences: Ints, size: int, past_prefix: bool
 ) -> Ints:
-    """The row that :func:`fence_bounds` tells the block of: the block before that fence is searched."""
+    """Rows for the fences found by :func:`fence_bounds`: the block before each is searched."""
     rows = np.empty(probe_offsets.size - 1, np.int64)
     n = offsets.size - 1
     for p in range(rows.size):
@@ -201,9 +201,9 @@ def prefix_ranges(
     prefix_offsets: Ints,
     prefixes: Bytes,
 ) -> tuple[Ints, Ints]:
-    """In each run the first row not less than each low, and the row behind all with each prefix.
+    """In each run the first row not less than each low, and the row after all with each prefix.
 
-    Runs are given by address, since a kernel cannot take a varying number of arrays. One of no rows is left out.
+    Runs are given by address, since a kernel cannot take a varying number of arrays. Runs without rows are skipped.
     """
     probes = prefix_offsets.size - 1
     begin = np.zeros((probes, sizes.size), np.int64)
@@ -244,8 +244,8 @@ def first_rows(
 ) -> tuple[int, int]:
     """Fill in the row of the winner of each prefix from ``first`` on in each run, -1 where the run does not have it.
 
-    Row i of a run may be read when the byte of block ``(i + start) // size`` is set. Stops where it must read another
-    and gives back the prefix and the run; else -1 and -1.
+    Row i of a run may be read if the byte of block ``(i + start) // size`` is set. Stops at a row that may not be read
+    and returns the prefix and the run; returns -1 and -1 when all are done.
     """
     runs = sizes.size
     cursor = np.zeros(runs, np.int64)

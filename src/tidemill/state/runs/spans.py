@@ -1,6 +1,8 @@
-"""Where the rows of an Arrow column lie among the bytes of a mapped file, to check just these."""
+"""Checks the pages of a mapped file that hold some rows of an Arrow column."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,13 +10,14 @@ import pyarrow as pa
 from tidemill.kernels.words import Ints
 from tidemill.state.runs.pages import Pages
 
-_LISTS = (pa.ListType, pa.LargeListType, pa.MapType)
+_LISTS = (pa.ListArray, pa.LargeListArray, pa.MapArray)
+_NESTED = (pa.StructType, pa.FixedSizeListType, pa.ListType, pa.LargeListType, pa.MapType)
 _STRINGS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
 _WIDE = (pa.types.is_large_string, pa.types.is_large_binary, pa.types.is_large_list)
 
 
-def check_rows(pages: Pages, base: int, array: pa.Array, firsts: Ints, lasts: Ints) -> None:
-    """Check whatever makes up some rows of a column; nothing of it is looked at before.
+def check_rows(pages: Pages, base: int, array: pa.Array[Any], firsts: Ints, lasts: Ints) -> None:
+    """Check the pages of some rows of a column, before any of their bytes is read.
 
     Parameters
     ----------
@@ -43,22 +46,23 @@ def check_rows(pages: Pages, base: int, array: pa.Array, firsts: Ints, lasts: In
         return
     if buffers[0] is not None:
         _check_bits(pages, base, buffers[0], firsts, lasts, 1)
-    if isinstance(type_, pa.StructType):
-        for i in range(type_.num_fields):
+    if isinstance(array, pa.StructArray):
+        for i in range(array.type.num_fields):
             check_rows(pages, base, array.field(i), firsts, lasts)
-    elif isinstance(type_, pa.FixedSizeListType):
-        check_rows(pages, base, array.values, firsts * type_.list_size, lasts * type_.list_size)
-    elif isinstance(type_, _LISTS) or any(is_(type_) for is_ in _STRINGS):
+    elif isinstance(array, pa.FixedSizeListArray):
+        size = array.type.list_size
+        check_rows(pages, base, array.values, firsts * size, lasts * size)
+    elif isinstance(array, _LISTS) or any(is_(type_) for is_ in _STRINGS):
         if buffers[1] is None or not buffers[1].size:
             return
         dtype = np.int64 if any(is_(type_) for is_ in _WIDE) else np.int32
         _check_bits(pages, base, buffers[1], firsts, lasts + 1, 8 * np.dtype(dtype).itemsize)
-        offsets = np.frombuffer(buffers[1], dtype, len(array) + 1)
+        offsets = np.frombuffer(memoryview(buffers[1]), dtype, len(array) + 1)
         starts, ends = offsets[firsts].astype(np.int64), offsets[lasts].astype(np.int64)
-        if isinstance(type_, pa.MapType):
+        if isinstance(array, pa.MapArray):
             check_rows(pages, base, array.keys, starts, ends)
             check_rows(pages, base, array.items, starts, ends)
-        elif isinstance(type_, _LISTS):
+        elif isinstance(array, _LISTS):
             check_rows(pages, base, array.values, starts, ends)
         elif buffers[2] is not None:
             _check_bits(pages, base, buffers[2], starts, ends, 8)
@@ -67,7 +71,7 @@ def check_rows(pages: Pages, base: int, array: pa.Array, firsts: Ints, lasts: In
 
 
 def _known(type_: pa.DataType) -> bool:
-    if isinstance(type_, (pa.StructType, pa.FixedSizeListType, *_LISTS)) or any(is_(type_) for is_ in _STRINGS):
+    if isinstance(type_, _NESTED) or any(is_(type_) for is_ in _STRINGS):
         return True
     primitive = pa.types.is_primitive(type_) or pa.types.is_decimal(type_) or pa.types.is_fixed_size_binary(type_)
     return bool(primitive)

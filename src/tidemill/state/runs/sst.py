@@ -41,7 +41,7 @@ from tidemill.state.versions.objects import advice
 
 FORMAT_VERSION = 3
 WHOLE = 64 << 10
-"""A section of at most so many bytes has one checksum and no index."""
+"""Largest section in bytes with one checksum and no index."""
 BLOCK = 1024
 """Rows from one fence to the next."""
 FILTERED = 1024
@@ -70,7 +70,7 @@ Parts: TypeAlias = Iterable[Part | tuple[str, Rows, Sequence[MergeOp]]]
 
 
 class Index(NamedTuple):
-    """What a larger section has besides its columns.
+    """The index of a larger section.
 
     ``head`` bytes come before the columns; ``stream`` bytes in all are those of the columns. The checksums of pages of
     ``page`` bytes begin at ``end``.
@@ -85,7 +85,7 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """Where one table's run lies in a file, and what of its content can be told without reading it.
+    """Position of one table's run in a file, and what is known of its content without reading it.
 
     ``crc`` is that of the section, or with an index that of the checksums of its pages. ``low`` and ``high`` are at
     most 64 bytes of the smallest and of the greatest key; ``vnodes`` is a range, its end excluded.
@@ -137,7 +137,7 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
     Parameters
     ----------
     path : Path
-        A name nobody used before; the directory is made when missing.
+        A new name; the directory is created if missing.
     tables : iterable of Part, or of (table id, Rows, operations)
         Keys ascending. A table may occur more than once.
 
@@ -207,10 +207,10 @@ def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
     fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
     words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
     at = _pad(sink)
-    sink.write(fences.offsets)
-    sink.write(fences.data)
+    sink.write(fences.offsets.data)
+    sink.write(fences.data.data)
     filter_at = _pad(sink)
-    sink.write(words)
+    sink.write(words.data)
     where = Fences(BLOCK, at, len(fences), len(fences.data), filter_at, len(words))
     return Index(0, stream, pages.PAGE, sink.tell(), where)
 
@@ -251,7 +251,7 @@ class RunFile:
     Attributes
     ----------
     damaged : bool
-        Whether anything was found corrupt, so that a new mapping is worth a try.
+        Whether corruption was found, so that the file should be mapped again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -275,16 +275,16 @@ class RunFile:
         self._rows: dict[int, Rows] = {}
 
     def forget(self) -> None:
-        """Keep no rows: these know the file, so the mapping would stay until Python looks for cycles."""
+        """Drop all rows: they refer to the file, so the mapping would live until Python collects cycles."""
         self._rows.clear()
 
     @property
     def bytes(self) -> int:
-        """How large the file is."""
+        """Size of the file."""
         return int(self._map.size)
 
     def check(self, index: int, table: str, rows: int, length: int) -> None:
-        """TM1011 when a section is not what a version says of it: the file is another one under this name."""
+        """TM1011 when a section differs from what a version says of it: another file has this name."""
         found = self.sections[index] if index < len(self.sections) else None
         if found is None or (found.table, found.rows, found.length) != (table, rows, length):
             raise _corrupt(self.path, f"section {index} is not the one of {rows} rows of table {table}: another file")
@@ -295,7 +295,7 @@ class RunFile:
         Raises
         ------
         TidemillError
-            TM1011 when it is corrupt; of a larger section that is known of a page when it is touched.
+            TM1011 when it is corrupt; pages of a larger section are checked when they are first used.
         """
         found = self._rows.get(index)
         if found is None:
@@ -329,14 +329,14 @@ class RunFile:
         return sum(r.body.pages.checked_bytes for r in self._rows.values() if isinstance(r, Mapped))
 
     def verify(self) -> None:
-        """Check every byte that means something, also what was checked before. TM1011 says all that is corrupt."""
+        """Check all sections again. TM1011 names all that are corrupt."""
         found = self.damage()
         if found:
             self.damaged = True
             raise _corrupt(self.path, "; ".join(found.values()))
 
     def damage(self) -> dict[int, str]:
-        """By section what is corrupt in it, of every byte that means something."""
+        """Corrupt sections, with what is wrong with each; checks all."""
         found = {}
         for number, section in enumerate(self.sections):
             name = f"section {number} (table {section.table})"

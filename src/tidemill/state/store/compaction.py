@@ -90,7 +90,7 @@ class Slice:
 class Compaction:
     """Runs of one table to be replaced, all together, by what their slices become in a level.
 
-    Without slices nothing is read: the runs are ``moved`` into the level as they are, or, all expired, just go.
+    Without slices nothing is read: the runs are ``moved`` into the level unchanged, or dropped since all has expired.
     """
 
     table: str
@@ -118,18 +118,18 @@ def choose(
     aged: int = -1,
     busy: Sequence[Compaction] = (),
 ) -> list[Compaction]:
-    """What to merge in one table; any of it can be done, or fail, without the rest.
+    """Choose compactions of one table; each can be done, or fail, independently.
 
     Parameters
     ----------
     runs : sequence of Run
         The visible runs.
     expired : sequence of Expiry
-        Rows for which all of them hold need not be kept.
+        Rows for which all of these hold can be dropped.
     aged : int
-        A table that was not written after this epoch is cleaned though it is not known whether its rows have expired.
+        A table that was not written after this epoch is cleaned even where it is not known whether rows have expired.
     busy : sequence of Compaction
-        What is being merged already.
+        Compactions that are running.
     """
     young = sum(r.bytes for r in runs if not r.level)
     if len(runs) <= policy.most and young < policy.run_bytes // 2 and not expired and not any(r.level for r in runs):
@@ -174,7 +174,7 @@ class _Choice:
         self._deepest = sum(r.bytes for r in levels.get(DEEPEST, ()))
 
     def drop(self, expired: Sequence[Expiry]) -> None:
-        """Let go of runs in which every row has expired."""
+        """Drop runs in which every row has expired."""
         gone = [r for r in self._every() if self._is_free(r) and _expired_part(r, expired) == 1.0]
         if gone:
             self.found.append(Compaction(self._table, tuple(gone), 0, ()))
@@ -183,7 +183,7 @@ class _Choice:
             self._levels = {lv: kept for lv, held in self._levels.items() if (kept := self._free_of(held, gone))}
 
     def go_down(self) -> None:
-        """From level 0, and from levels that are too large, into the next; the most urgent first."""
+        """Move runs of level 0, and of levels that are too large, into deeper levels; the most urgent first."""
         base = self._base()
         young = sum(r.bytes for g in self._generations for r in g)
         trigger = self._trigger(base)
@@ -213,7 +213,7 @@ class _Choice:
         self._merge_young(free[first:])
 
     def clean(self, expired: Sequence[Expiry], aged: int) -> None:
-        """Rewrite what is half expired, or may be, where nothing was written for long."""
+        """Rewrite runs of which half has expired, or may have in a table that was not written for long."""
         unknown = 0.5 if all(g[0].epoch_high <= aged for g in self._generations[-1:]) else 0.0
         for run in [r for held in self._levels.values() for r in held]:
             if self._is_free(run) and _expired_part(run, expired, unknown) >= 0.5:
@@ -237,7 +237,7 @@ class _Choice:
             self._add(taken, self._overlapped(base, _hull(taken)), base)
 
     def _push(self, level: int) -> None:
-        """Those runs of a level go down that rewrite least of the next one, compared to their own size."""
+        """Move the runs of a level down that rewrite least of the next one, relative to their own size."""
         held = [r for r in self._levels[level] if self._is_free(r)]
         excess = sum(r.bytes for r in self._levels[level]) - self._allowed(level)
         costs = {_name(r): sum(o.bytes for o in self._overlapped(level + 1, r.keys)) / max(1, r.bytes) for r in held}
@@ -250,7 +250,7 @@ class _Choice:
                 limit -= run.bytes
 
     def _add(self, upper: Sequence[Run], lower: Sequence[Run], level: int) -> bool:
-        """Merge runs with those of a deeper level, unless that is in the way of something else."""
+        """Merge runs with those of a deeper level, unless that conflicts with another compaction; returns whether."""
         runs = [*lower, *upper]
         keys = _hull(runs)
         if not all(map(self._is_free, runs)) or any(

@@ -1,4 +1,4 @@
-"""Which state files nobody can need any more."""
+"""Garbage collection: finds state files that are no longer needed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tidemill.state.store.store import RunStore, epoch_of
 from tidemill.state.versions.manifest import ManifestLog
 
 _STAGED_SECONDS = 600.0
-"""What was staged is left alone so long after it was last written to, whatever the grace period."""
+"""Seconds after its last write for which a staged file is kept at least, whatever the grace period."""
 
 Listed = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies in a root, and in this host's buffer, with modification times (seconds).
+    """The files of a root and of this host's buffer, with modification times (seconds).
 
-    ``durable`` are objects, ``buffered`` runs that no checkpoint has taken yet or that it has replaced, ``copies`` of
-    objects that are no files, ``staged`` what is being written, or was when its writer died.
+    ``durable`` are objects, ``buffered`` are run files of the buffer, ``copies`` are those of objects of an object
+    store, ``staged`` are files being written or left by a dead writer.
     """
 
     durable: Listed
@@ -30,14 +30,14 @@ class Listing:
 
     @staticmethod
     def of(store: RunStore, log: ManifestLog) -> Listing:
-        """What is there now. List first, ask what is needed then: what is written meanwhile is not in the list."""
+        """List the files now. To be called before asking what is needed, so that newer files are not in the list."""
         staged = (*store.staged(), *log.staged())
         return Listing(tuple(store.durable()), tuple(store.buffered()), tuple(store.copies()), staged)
 
 
 @dataclass(frozen=True)
 class Garbage:
-    """Names that may go; see :class:`Listing`."""
+    """Names of files to delete; see :class:`Listing`."""
 
     durable: tuple[str, ...]
     buffered: tuple[str, ...]
@@ -56,13 +56,13 @@ class Garbage:
 
 
 class FirstSeen:
-    """Since when files have been of no use, as far as one process knows: their age says nothing of that."""
+    """When this process first saw each file to be unneeded; the age of a file does not tell."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def since(self, listing: Listing, unneeded: Collection[str], now: float) -> Listing:
-        """The listing with the times when files were first seen to be unneeded instead of when they were written."""
+        """The listing with the times when files were first seen to be unneeded as their times."""
         self._since = {name: self._since.get(name, now) for name in unneeded}
 
         def dated(listed: Listed) -> Listed:
@@ -82,7 +82,7 @@ def unneeded(
     pinned: Iterable[Collection[str]],
     in_flight: Collection[str],
 ) -> set[str]:
-    """Names of files that nothing that is given names."""
+    """Names of listed files that are not kept, pinned or in flight."""
     needed: set[str] = set().union(*kept, *pinned)
     names = {name for name, _ in (*listing.durable, *listing.buffered, *listing.copies)} - needed
     return {name for name in names if not any(part in name for part in in_flight)}
@@ -97,26 +97,26 @@ def garbage(
     now: float,
     grace: float,
 ) -> Garbage:
-    """What may go.
+    """The files that can be deleted.
 
     Parameters
     ----------
     kept : iterable of collections of str
         The files of each manifest that is kept, and of versions sealed since.
     pinned : iterable of collections of str
-        The files of each older version that somebody in this process reads.
+        The files of each older version that has readers in this process.
     in_flight : collection of str
-        Parts of the names of files that are being written for a version to come.
+        Parts of the names of files that are being written for a future version.
     durable_epoch : int or None
-        Newest epoch of a manifest. What the buffer has of a later one may belong to an attempt in flight. None when no
+        Newest epoch of a manifest. Files of the buffer of later epochs may belong to a running attempt. None when no
         mill runs.
     now, grace : float
-        Seconds: a file must be ``grace`` old, or have been of no use for so long by a listing that says that.
+        Seconds: the time in the listing must be ``grace`` ago.
 
     Returns
     -------
     Garbage
-        Nothing that is needed, young or in flight.
+        Only files that are not needed, young or in flight.
     """
     useless = unneeded(listing, kept, pinned, in_flight)
     newest = math.inf if durable_epoch is None else durable_epoch

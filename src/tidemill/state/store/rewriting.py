@@ -1,4 +1,4 @@
-"""Carries out slices of compactions: reads runs, writes what takes their place."""
+"""Carries out slices of compactions: reads runs, writes the runs that replace them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state.keys.keys import KeyColumn
@@ -19,15 +20,15 @@ from tidemill.state.versions.expiry import Expiry, spans, without_expired
 from tidemill.state.versions.version import Run
 
 DIRECT_BYTES = 4 << 20
-"""What is larger is written straight into a durable object, not into a buffer and again by the next checkpoint."""
+"""Runs from this size on are written directly to a durable object, not to the buffer and again by a checkpoint."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One slice of a compaction, with what must be known of its table.
+    """One slice of a compaction, with the properties of its table.
 
-    ``multiset`` says that a row is its key and a weight, so that one of weight zero says nothing; ``counted`` that the
-    first value is the weight of a row or the count of a group. ``epochs`` and ``level`` are those of the compaction.
+    ``multiset`` says that a row is its key and a weight, so that rows of weight zero can be dropped; ``counted`` that
+    the first value is the weight of a row or the count of a group. ``epochs`` and ``level`` are the compaction's.
     """
 
     part: Slice
@@ -53,7 +54,7 @@ def rewrites(
     Parameters
     ----------
     multiset : bool
-        Whether a row of weight 0 says nothing, whatever is older: a row is its key and a weight, nothing else.
+        Whether rows are their key and a weight only, so that those of weight 0 can be dropped whatever is older.
     """
     counted = ops[0] is MergeOp.SUM and bool(key)
     given = (compaction.table, compaction.level, compaction.epochs, ops, key, multiset, counted, expired)
@@ -68,18 +69,18 @@ def rewrite(store: RunStore, work: Sequence[Rewrite], label: str, run_bytes: int
     label : str
         Part of the names of the files that are written.
     run_bytes : int
-        About how large a run of a level is to be.
+        About how many bytes a run of a level has.
 
     Returns
     -------
     list of list of Run
-        The new runs of each slice; when they are added is for the caller to say.
+        The new runs of each slice; the caller adds them to a version.
 
     Raises
     ------
     TidemillError
-        TM1010 and TM1011 when a run cannot be read, TM1012, TM1014 and TM1015 when one cannot be written. What has been
-        written then is garbage.
+        TM1010 and TM1011 when a run cannot be read, TM1012, TM1014 and TM1015 when one cannot be written; runs
+        that have been written then are garbage.
     """
     found: list[list[Run]] = []
     small: list[Part] = []
@@ -143,17 +144,17 @@ def _merged(store: RunStore, task: Rewrite, run_bytes: int) -> Iterator[Rows]:
 
 
 def without_gone(rows: Rows, ops: Sequence[MergeOp]) -> Rows:
-    """The rows without those that say nothing when nothing is older: weight and all sums are 0, extremes are NULL.
+    """The rows without those that can be dropped when nothing is older: weight and all sums are 0, extremes are NULL.
 
-    A weight of 0 is not enough. A deletion may come before its insertion, in history that is being read or in files
-    that came in another order: then a group counts no rows and has sums all the same.
+    A weight of 0 is not enough. A deletion may come before its insertion, during a backfill or when files arrive in
+    another order: then a group counts no rows but its sums are not 0.
     """
     gone = np.ones(len(rows), np.bool_)
     for op, at in columns_by_op(ops):
         if op is MergeOp.LAST:
             continue
         for values in rows.values[at : at + op.columns]:
-            empty = pc.equal(values, 0) if op.is_sum else pc.is_null(values)
+            empty = pc.equal(values, pa.scalar(0)) if op.is_sum else pc.is_null(values)
             gone &= empty.to_numpy(zero_copy_only=False)
     return rows.take(np.flatnonzero(~gone)) if gone.any() else rows
 

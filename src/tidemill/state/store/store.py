@@ -39,7 +39,7 @@ _CLAIM = ".claim"
 _SEALED = "sealed.json"
 _OPEN_FILES = 4096
 UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
-"""How many files a process keeps mapped that the version it works on does not name, and how many bytes of them."""
+"""Most files, and bytes of files, that a process keeps mapped although its version does not name them."""
 _VNODE_BYTES = 2
 _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
@@ -81,7 +81,7 @@ def this_host() -> str:
 
 
 def default_buffer(objects: Objects) -> Path:
-    """Where hosts keep what is not durable yet, if nothing else is said."""
+    """The default directory for state that is not durable yet."""
     if objects.directory is not None:
         return objects.directory / "buffer"
     return Path(tempfile.gettempdir()) / "tidemill" / hashlib.sha256(objects.url.encode()).hexdigest()[:16]
@@ -98,8 +98,8 @@ class RunStore:
     objects : Objects
         Where checkpoints go.
     buffer : Path
-        Directory of this host for what is not durable yet, and for copies of objects that are not files. ``{host}``
-        in it stands for the host's name, in whichever process the store is opened.
+        Directory of this host for files that are not durable yet, and for copies of objects of an object store.
+        ``{host}`` in it is replaced by the name of the host that opens the store.
     """
 
     def __init__(self, objects: Objects, buffer: Path) -> None:
@@ -114,21 +114,21 @@ class RunStore:
         return (RunStore, (self.objects, self._given))
 
     def path(self, file: str) -> Path:
-        """Where a file lies, or its copy on this host would."""
+        """The path of a file, or of its copy on this host."""
         return Path(self._path(file))
 
     def _path(self, file: str) -> str:
         return (self._durable if file.endswith(SST) else self._prefix) + file
 
     def check_buffer(self) -> None:
-        """Make this host's buffer directory, and a file without a name in it.
+        """Create this host's buffer directory and check that files can be created in it.
 
-        A full disk is no error here: whatever is written says so, and space may be freed.
+        A full disk is no error here: writing reports it, and space may be freed until then.
 
         Raises
         ------
         TidemillError
-            TM1022 when that cannot be done.
+            TM1022 when that fails.
         """
         try:
             self.buffer.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ class RunStore:
                 "TM1022",
                 "the buffer directory cannot be written to",
                 got=f"{self.buffer}: {error.strerror or error}",
-                hint="mend its permissions, or give another directory with the setting buffer_directory; "
+                hint="fix its permissions, or give another directory with the setting buffer_directory; "
                 "nothing was changed",
             ) from error
 
@@ -169,7 +169,7 @@ class RunStore:
             raise _not_here(run.file, error) from error
 
     def check(self, run: Run) -> None:
-        """TM1011 when what lies under the name of a run's file is another file. Errors otherwise as :meth:`open`."""
+        """TM1011 when another file has the name of a run's file. Other errors as :meth:`open`."""
         self._file(run.file).check(run.section, run.table, run.rows, run.bytes)
 
     def _rows(self, run: Run) -> Rows:
@@ -192,10 +192,10 @@ class RunStore:
             return file
 
     def let_go(self, needed: Collection[str] | None = None) -> None:
-        """Unmap files of this root that have been deleted, and such as are not ``needed`` now, if these are many.
+        """Unmap deleted files of this root, and those that are not ``needed`` if they are many.
 
-        A process that only reads is not told when files are deleted: the disk has their space back when the last
-        mapping has gone. Of files that may be needed again the newest stay, up to a number and bytes.
+        Readers are not notified when files are deleted, and the disk space is freed with the last mapping. Of the
+        files that are not needed, the most recently used stay mapped, up to a number and bytes.
         """
         with _lock:
             mine = [key for key in _open if key.startswith((self._prefix, self._durable))]
@@ -220,7 +220,7 @@ class RunStore:
             raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
-        """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
+        """Non-empty runs, each restricted to the vnodes ``low <= v < high``, oldest first."""
         found = []
         for run in table_runs:
             if not run.overlaps(low, high):
@@ -235,7 +235,7 @@ class RunStore:
         return found
 
     def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
-        """Runs cut to keys ``low <= key < high``, in the order given, empty ones left out."""
+        """Non-empty runs, each restricted to keys ``low <= key < high``, in the order given."""
         found = []
         for run in table_runs:
             rows = self.open(run)
@@ -267,7 +267,7 @@ class RunStore:
         return written
 
     def spill(self, epoch: int, part: Part) -> tuple[Rows, int]:
-        """Put rows into a file of the buffer that has no name any more: it goes with the last process that maps it.
+        """Write rows to an unlinked file of the buffer: its space is freed with the last mapping.
 
         Returns
         -------
@@ -291,9 +291,9 @@ class RunStore:
                 path.unlink()
 
     def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
-        """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
+        """Write runs of the buffer to durable objects: one, or several of about ``target_bytes``.
 
-        Merges and writes as it reads: of no group more than a part is in memory.
+        Groups are merged and written in parts, so that no whole group is in memory.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class RunStore:
         Returns
         -------
         list of Swap
-            For each group the runs that take its place: one, unless the rows of the group are many.
+            For each group the runs that replace it: one, unless the group is large.
 
         Raises
         ------
@@ -332,19 +332,19 @@ class RunStore:
         ops = self._file(first.file).sections[first.section].ops
         multiset = ops == (MergeOp.SUM,) and opened[0].value_types() == [pa.int64()]
         keyless = all(len(rows) == 1 and len(rows.keys[0]) == _VNODE_BYTES for rows in opened)
-        # The one row of an aggregate without GROUP BY tells that it began, also while it counts nothing.
+        # The one row of an aggregate without GROUP BY must exist also while it counts no rows.
         for rows in merge_chunks(opened, ops, multiset and not keyless, min(target_bytes, _CHUNK)):
             yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
 
     def write_object(self, epoch: int, part: Part, label: str) -> Run:
-        """Write rows straight into a durable object; nobody knows it until a version names it.
+        """Write rows directly to a durable object; it is not visible until a version names it.
 
         Parameters
         ----------
         epoch : int
             The newest whose changes the rows hold.
         label : str
-            Part of the name, so that those who collect garbage can tell what is being written.
+            Part of the name, by which garbage collection recognises objects that are being written.
 
         Raises
         ------
@@ -367,7 +367,7 @@ class RunStore:
                 "TM1015",
                 "a checkpoint failed",
                 got=str(error),
-                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
+                hint="repair the disk and run again: the last checkpoint is intact, and the mill continues from it",
             ) from error
         except OSError as error:
             staged.unlink(missing_ok=True)
@@ -382,7 +382,7 @@ class RunStore:
         return sections
 
     def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
-        """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
+        """TM1010 when a durable file is not ``present`` (default: listed now); TM1016 when listing fails."""
         listed = self.present() if present is None else present
         gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
         if gone:
@@ -390,22 +390,22 @@ class RunStore:
             raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
 
     def present(self) -> frozenset[str]:
-        """Names of the objects that checkpoints wrote and that are there. TM1016 when they cannot be listed."""
+        """Names of all durable objects. TM1016 when they cannot be listed."""
         try:
             return frozenset(name for name, _ in self.durable())
         except OSError as error:
             raise not_fetched(error) from error
 
     def sections(self, file: str) -> tuple[sst.Section, ...]:
-        """What lies in a file, by its footer. Errors as :meth:`open`."""
+        """The sections of a file. Errors as :meth:`open`."""
         return self._file(file).sections
 
     def damage(self, file: str) -> dict[int, str]:
-        """By section what is corrupt in a file, every byte checked. Errors as :meth:`open` when it is the footer."""
+        """Corrupt sections of a file, with what is wrong; reads every byte. Errors as :meth:`open` for the footer."""
         return self._file(file).damage()
 
     def verify(self, file: str) -> int:
-        """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
+        """Check every byte of a file again; returns the number of its sections. Errors as :meth:`open`."""
         with _lock:
             _unmap(self._path(file))
         opened = self._file(file)
@@ -413,11 +413,11 @@ class RunStore:
         return len(opened.sections)
 
     def reachable(self, file: str) -> bool:
-        """Whether a file can be read here, as far as can be told without trying."""
+        """Whether a file can probably be read on this host; it is not opened."""
         return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
 
     def claim(self, job: str) -> bool:
-        """Whether this is the first process of this host that claims a job. Claims of earlier jobs are forgotten."""
+        """Claim a job; returns whether this process is the first on its host. Claims of earlier jobs are deleted."""
         self.buffer.mkdir(parents=True, exist_ok=True)
         for old in self.buffer.glob(f"*{_CLAIM}"):
             if old.name != f"{job}{_CLAIM}":
@@ -429,12 +429,12 @@ class RunStore:
         return True
 
     def note_sealed(self, writer: str, version: Version, durable_epoch: int) -> None:
-        """Tell people (``tidemill state ls``) what has been sealed and is not durable; no mill reads it.
+        """Write down what is sealed and not durable, for ``tidemill state ls`` only.
 
         Parameters
         ----------
         writer : str
-            Who sealed it, as the manifests name it.
+            The writer, as in manifests.
         durable_epoch : int
             The newest epoch of a manifest.
         """
@@ -443,14 +443,14 @@ class RunStore:
         try:
             staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(waiting)}))
             staged.replace(self.buffer / _SEALED)
-        except OSError:  # a full disk, say: whatever needs the space says so
+        except OSError:  # such as a full disk, which is reported by whatever needs the space
             with contextlib.suppress(OSError):
                 staged.unlink(missing_ok=True)
 
     def sealed(self, writer: str) -> tuple[int, frozenset[str]] | None:
-        """The newest epoch that a mill on this host has sealed, and the files that were not durable then.
+        """The newest epoch that a writer on this host has sealed, and the files that were not durable then.
 
-        None when it has sealed none.
+        None if it has sealed none.
         """
         try:
             noted = json.loads((self.buffer / _SEALED).read_text())
@@ -473,19 +473,19 @@ class RunStore:
         self.objects.remove(OBJECTS + name for name in names)
 
     def buffered(self) -> list[tuple[str, float]]:
-        """Names and modification times (seconds) of this host's run files; other files are not ours."""
+        """Names and modification times (seconds) of this host's run files."""
         return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
 
     def copies(self) -> list[tuple[str, float]]:
-        """Names and modification times of this host's copies of objects, where objects are no files."""
+        """Names and modification times of this host's copies of objects of an object store."""
         return [] if self.objects.directory is not None else _entries(self.buffer, SST)
 
     def staged(self) -> list[tuple[str, float]]:
-        """Paths and modification times of what is being written on this host, or was when its writer died."""
+        """Paths and modification times of staged files on this host: being written, or left by a dead writer."""
         return [*staged_in(self.buffer), *self.objects.staged(OBJECTS)]
 
     def sweep(self, paths: Iterable[str]) -> None:
-        """Delete what :meth:`staged` gave."""
+        """Delete files that :meth:`staged` returned."""
         for path in paths:
             Path(path).unlink(missing_ok=True)
 
@@ -496,7 +496,7 @@ class RunStore:
 
 
 def _unmap(key: str) -> None:
-    """Forget a file; its mapping goes with the last who has rows of it. The lock is held."""
+    """Close a file; the mapping lives as long as any rows of it. The caller holds the lock."""
     file = _open.pop(key, None)
     if file is not None:
         file.forget()
@@ -527,29 +527,29 @@ def _not_here(file: str, error: TidemillError) -> TidemillError:
 
 
 class _Ahead:
-    """An iterator that tells whether there is more."""
+    """An iterator with a test for whether there is more."""
 
     def __init__(self, parts: Iterable[tuple[int, Part]]) -> None:
         self._parts = iter(parts)
         self._next = next(self._parts, None)
 
     def more(self) -> bool:
-        """Whether :meth:`take` has something to give."""
+        """Whether :meth:`take` can be called."""
         return self._next is not None
 
     def take(self) -> tuple[int, Part]:
-        """The next one."""
+        """The next item; :meth:`go_on` must be called before the one after it."""
         assert self._next is not None
         taken, self._next = self._next, None
         return taken
 
     def go_on(self) -> None:
-        """Make the one after that."""
+        """Produce the next item."""
         self._next = next(self._parts, None)
 
 
 def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Part]:
-    """What goes into one object; notes whose it is."""
+    """The parts of one object; appends the group of each to ``owners``."""
     size = 0
     while merged.more():
         owner, part = merged.take()
@@ -563,10 +563,10 @@ def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Par
 
 
 def not_fetched(error: OSError) -> TidemillError:
-    """TM1016: a durable state file, or the list of them, cannot be had now."""
+    """TM1016: a durable state file cannot be fetched, or they cannot be listed."""
     return TidemillError(
         "TM1016",
         "a state file could not be fetched",
         got=str(error).splitlines()[0],
-        hint="nothing was changed; it is tried again with the next epoch or query",
+        hint="nothing was changed; the next epoch or query tries again",
     )

@@ -1,9 +1,10 @@
-"""Rows of state that nothing will look up any more."""
+"""Expiry of rows of state that can no longer be looked up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ class Expiry:
 
 
 def without_expired(rows: Rows, layout: Sequence[KeyColumn], conditions: Sequence[Expiry]) -> Rows:
-    """The rows that some of the conditions, of which there is one at least, do not hold for; NULL never expires."""
+    """The rows for which not all conditions (at least one) hold; NULL never expires."""
     gone = np.ones(len(rows.keys), np.bool_)
     for condition, (valid, micros) in zip(conditions, _times(rows, layout, conditions), strict=True):
         gone &= valid & (micros < condition.before)
@@ -34,7 +35,7 @@ def without_expired(rows: Rows, layout: Sequence[KeyColumn], conditions: Sequenc
 
 
 def spans(rows: Rows, layout: Sequence[KeyColumn], conditions: Sequence[Expiry]) -> tuple[Span, ...]:
-    """From when to when the times lie that conditions are about; to the end of time if some are NULL."""
+    """The range of the times of each condition; without an upper bound if some are NULL."""
     if not len(rows.keys):
         return ()
     found = []
@@ -47,7 +48,7 @@ def spans(rows: Rows, layout: Sequence[KeyColumn], conditions: Sequence[Expiry])
 
 
 def joint_spans(given: Sequence[tuple[Span, ...]]) -> tuple[Span, ...]:
-    """The spans of all of some runs together; none unless all are known."""
+    """The spans of several runs together; empty unless all are known."""
     if len({tuple(s[:2] for s in spans) for spans in given}) != 1:
         return ()
     return tuple(
@@ -63,6 +64,6 @@ def _times(rows: Rows, layout: Sequence[KeyColumn], conditions: Sequence[Expiry]
     for condition in conditions:
         times = columns[condition.column]
         if condition.field is not None:
-            times = times.flatten()[condition.field]
+            times = cast("pa.StructArray", times).flatten()[condition.field]
         valid = times.is_valid().to_numpy(zero_copy_only=False)
         yield valid, times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Tells who deletes files of a root whether another process reads it."""
+"""Locks by which readers of a root tell garbage collection that they read it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import IO
 
 READERS = "READERS"
-"""A file of a root in a directory: readers hold a shared lock of it, for as long as they may open files."""
+"""A file of a root in a directory: readers hold a shared lock on it while they may open files."""
 
 
 def make_readers_file(directory: Path | None) -> None:
-    """Where readers find what to lock; made by who writes the root, since readers change nothing."""
+    """Create the file that readers lock; the writer of the root does, since readers change nothing."""
     if directory is not None:
         with contextlib.suppress(OSError):
             (directory / READERS).touch()
 
 
 class Lease:
-    """A lock that is held until this object is gone.
+    """A lock that is held until this object is deleted.
 
-    The kernel takes it back when the process dies. Where the file is not there, or may not be opened, nothing is held:
-    the grace period of garbage collection is what such a reader has.
+    The kernel releases it when the process dies. If the file is missing or cannot be opened, nothing is locked: such a
+    reader relies on the grace period of garbage collection.
 
     Parameters
     ----------
     directory : Path or None
-        The root, None where it is no directory: nothing is held then.
+        The root; None for a root in an object store, where nothing is locked.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -39,7 +39,7 @@ class Lease:
 
 
 def nobody_reads(directory: Path | None) -> bool:
-    """Whether no :class:`Lease` of a root is held; False also where that cannot be told."""
+    """Whether no process holds a :class:`Lease` of a root; False if that is not known."""
     if directory is None:
         return False
     try:

@@ -1,7 +1,7 @@
 """Manifests: versions made durable, one numbered object each, written only if absent.
 
-The newest manifest is the truth about a root. It is written with put-if-absent, so of two writers
-only one can publish a given number; the other learns that it has been fenced and stops.
+The newest manifest defines the state of a root. It is written with put-if-absent, so of two writers
+only one can publish a given number; the other one is fenced and stops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OLDEST_FORMAT = 6
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 KEEP = 16
-"""How many manifests stay: to as many checkpoints a root can go back."""
+"""How many manifests are kept: a root can go back to as many checkpoints."""
 
 _STATE = "sst/"
 _OURS = {"LOCK", READERS, "manifest", "sst", "buffer", "lost+found"}
@@ -37,7 +37,7 @@ _OURS = {"LOCK", READERS, "manifest", "sst", "buffer", "lost+found"}
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one manifest object says.
+    """The content of one manifest object.
 
     ``catalog`` is plain JSON in version ``format``: tables, views, positions; its meaning belongs to ``runtime/``.
     """
@@ -65,7 +65,7 @@ class ManifestLog:
             raise self._not_usable(error) from error
 
     def _check_new(self, create: bool) -> None:
-        """A place without a manifest is no root yet: it must hold nothing that somebody may want."""
+        """Check that a location without a manifest is a new root, without foreign files or state files."""
         state = [s for s in self.objects.list(_STATE) if s.name.endswith(".sst")]
         if state:
             raise TidemillError(
@@ -87,7 +87,7 @@ class ManifestLog:
             )
 
     def _way_back(self, number: int) -> str:
-        """What somebody can do whose manifest of this number is damaged."""
+        """The hint for a damaged manifest."""
         numbers = self.numbers()
         if number < numbers[-1]:
             return (
@@ -167,8 +167,7 @@ class ManifestLog:
         return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"], data["format"])
 
     def publish(self, number: int, version: Version, catalog: dict[str, Any]) -> Manifest:
-        """Write manifest ``number``, which no other writer must have done; a later one if an attempt at it that was
-        told to have failed did write.
+        """Write manifest ``number``, or a later one if this writer wrote that number in an attempt that seemed to fail.
 
         Raises
         ------
@@ -204,9 +203,9 @@ class ManifestLog:
         return Manifest(number, self.writer, version, catalog)
 
     def _put(self, number: int, raw: bytes) -> bool:
-        """Whether the manifest of a number is this one now; not when an earlier one of this writer is there. TM1003.
+        """Write a manifest; returns False if an earlier one of this writer has the number. TM1003 if another's has.
 
-        It asks for the object, not for the list of them, which may lag.
+        It reads the object itself, since listings may lag.
         """
         name = self.name(number)
         try:
@@ -220,7 +219,7 @@ class ManifestLog:
         return True
 
     def _next(self, number: int) -> int:
-        """The number, or the one after manifests of this writer that have been written without its knowing. TM1003."""
+        """The number, or the one after manifests of this writer that seemed to fail. TM1003 as :meth:`publish`."""
         later = [present for present in self.numbers() if present >= number]
         if any(self.read(present).writer != self.writer for present in later):
             raise self._fenced()
@@ -236,7 +235,7 @@ class ManifestLog:
         )
 
     def old(self, coming: int = 0) -> list[str]:
-        """Names of the manifests that need not stay, once so many more will have been written."""
+        """Names of manifests that can be deleted once ``coming`` more have been written."""
         return [self.name(number) for number in self.numbers()[: coming - KEEP]]
 
     def prune(self) -> list[int]:
@@ -246,13 +245,13 @@ class ManifestLog:
         return numbers[-KEEP:]
 
     def staged(self) -> list[tuple[str, float]]:
-        """Paths and modification times of manifests that are being written, or were when their writer died."""
+        """Paths and modification times of staged manifests: being written, or left by a writer that died."""
         return self.objects.staged(_PREFIX)
 
     def lock(self) -> None:
-        """Take the root for writing, for as long as this process lives.
+        """Lock the root for writing, for as long as this process lives.
 
-        Only a local directory can be locked. In an object store the second writer is found out when the first one
+        Only a local directory can be locked. In an object store a second writer is detected when the first one
         publishes its next manifest.
 
         Raises
@@ -286,14 +285,14 @@ class ManifestLog:
             file.flush()
 
     def unlock(self) -> None:
-        """Give the root back."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
 
 def no_root(objects: Objects, begun: bool = False) -> TidemillError:
-    """TM1001: there is no root, or one that a mill has only begun."""
+    """TM1001: there is no root, or one without a manifest yet."""
     hint = "give the directory that `tidemill run --root` wrote to"
     if begun:
         hint = "a mill has begun this one and made nothing durable yet: ask again when it has"
@@ -301,7 +300,7 @@ def no_root(objects: Objects, begun: bool = False) -> TidemillError:
 
 
 def begun(objects: Objects) -> bool:
-    """Whether a mill took this place for its own and has made nothing durable yet; of a directory that can be told."""
+    """Whether a mill has locked this directory as its root and made nothing durable yet; False in an object store."""
     directory = objects.directory
     if directory is None or not (directory / "LOCK").is_file() or not _OURS.issuperset(objects.top()):
         return False
@@ -309,7 +308,7 @@ def begun(objects: Objects) -> bool:
 
 
 def held_by(directory: Path) -> str | None:
-    """Who holds the root in a directory for writing on this host, None when nobody does, as far as can be told."""
+    """The process on this host that has the root locked for writing, None if there is none or that is not known."""
     try:
         with (directory / "LOCK").open() as file:
             try:

@@ -1,7 +1,6 @@
-"""Where a root lies: named objects in a directory, in S3 or another object store, or in memory.
+"""The storage of a root: named objects in a directory, in S3 or another object store, or in memory.
 
-An object is written whole, once, and never changed. What :meth:`Objects.put` has written outlives the process and the
-machine when it returns, and nobody ever sees a part of it.
+An object is written atomically, once, and never changed. It is durable when :meth:`Objects.put` returns.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _in_memory: dict[str, MemoryStore] = {}
 
 @dataclass(frozen=True)
 class Stored:
-    """One object that is there: its name, size in bytes, and when it was written (seconds since 1970)."""
+    """A listed object: its name, size in bytes, and modification time (seconds since 1970)."""
 
     name: str
     bytes: int
@@ -40,14 +39,14 @@ class Stored:
 
 
 class UncertainError(OSError):
-    """A write was not confirmed: it may be there or not, or be gone with the next power cut."""
+    """A write was not confirmed: it may have happened or not, or be lost with the next power cut."""
 
 
 class Objects:
     """The objects below one URL. It can be pickled, and opens the same place in another process.
 
-    Names may have slashes. Methods raise FileNotFoundError, FileExistsError and PermissionError as files would, and
-    OSError for anything else that goes wrong: nothing has been done then, unless it is :class:`UncertainError`.
+    Names may have slashes. Methods raise FileNotFoundError, FileExistsError and PermissionError as for files, and
+    OSError for other failures. Then nothing has been done, unless it is :class:`UncertainError`.
 
     Parameters
     ----------
@@ -73,7 +72,7 @@ class Objects:
         return self.url
 
     def make(self) -> None:
-        """Make the place where objects go, if it takes making."""
+        """Create the directory of a local root."""
         if self.directory is not None:
             self.directory.mkdir(parents=True, exist_ok=True)
 
@@ -83,9 +82,9 @@ class Objects:
             return bytes(obstore.get(self._opened(), name).bytes())
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Write an object of bytes, or of a file's; it must not exist yet. Of several writers one succeeds.
+        """Write an object from bytes or a file; it must not exist yet. Of several writers one succeeds.
 
-        A file of more than 16 MB replaces what has its name, where objects are no files.
+        Except in a directory, a file of more than 16 MB replaces an object of its name.
         """
         if self.directory is not None:
             self._put_local(name, data)
@@ -99,7 +98,7 @@ class Objects:
                     obstore.put(self._opened(), name, file.read() if whole else file, mode="create" if whole else None)
 
     def _put_local(self, name: str, data: bytes | Path) -> None:
-        """The bytes are on the disk before they have their name, and the name is when this returns."""
+        """The bytes are synced before the name exists, and the name before this returns."""
         assert self.directory is not None
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +126,7 @@ class Objects:
         return sorted((s for s in found if not s.name.endswith(STAGED)), key=lambda s: s.name)
 
     def top(self) -> tuple[str, ...]:
-        """The first parts of all names, sorted: ``a`` for an object ``a`` and for ``a/b``; hidden ones are left out."""
+        """The top-level names, sorted: ``a`` for an object ``a`` and for ``a/b``; without hidden ones."""
         if self.directory is not None:
             names = [p.name for p in self.directory.iterdir()] if self.directory.is_dir() else []
         else:
@@ -137,23 +136,23 @@ class Objects:
         return tuple(sorted(n for n in names if not n.startswith(".")))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete objects; one that is not there counts as deleted."""
+        """Delete objects; missing ones are ignored."""
         for name in names:
             with _as_os_errors(name), contextlib.suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(self._opened(), name)
 
     def staged(self, prefix: str) -> builtins.list[tuple[str, float]]:
-        """Paths and modification times (seconds) of what is being written below ``prefix``, or was when its writer
-        died. Nothing where objects are no files.
+        """Paths and modification times (seconds) of staged files below ``prefix``: being written, or left by a dead
+        writer. Empty except in a directory.
         """
         return [] if self.directory is None else staged_in(self.directory / prefix)
 
     def path(self, name: str) -> Path | None:
-        """The file that an object is, where objects are files."""
+        """The path of an object in a directory; None in an object store."""
         return None if self.directory is None else self.directory / name
 
     def download(self, name: str, target: Path) -> None:
-        """Copy an object into a file of this machine; it has its name only when it is complete."""
+        """Copy an object to a local file, atomically."""
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = target.parent / f"{uuid.uuid4().hex}{STAGED}"
         try:
@@ -177,8 +176,8 @@ class Objects:
 
 
 _ONE_REQUEST = 16 << 20
-"""A larger file goes up in parts, for which there is no "unless it exists". It does no harm: such files are state, to
-which every attempt gives a name of its own. Manifests, which decide between writers, are bytes of whatever size.
+"""A larger file is uploaded in parts, which cannot be conditional on the object's absence. That is harmless: such files
+are state files with unique names. Manifests, which decide between writers, are passed as bytes of any size.
 """
 
 
@@ -201,14 +200,14 @@ def local_directory(root: str | os.PathLike[str]) -> Path | None:
 
 
 def advice(error: OSError, intact: str) -> str:
-    """A hint for somebody whose write failed so; ``intact`` says what is, unless a whole directory may be gone."""
+    """The hint of an error of writing; ``intact`` says what was not harmed, unless a directory may be gone."""
     if isinstance(error, FileNotFoundError):
         return "a directory, bucket or file has gone: put it back, or mount it again, and run again"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"free space and run again: {intact}"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"fix permissions and run again: {intact}"
-    return f"free space, or see to it that this place can be written to, and run again: {intact}"
+    return f"free space, or check that the location can be written to, and run again: {intact}"
 
 
 def staged_in(directory: Path) -> list[tuple[str, float]]:
@@ -223,7 +222,7 @@ def staged_in(directory: Path) -> list[tuple[str, float]]:
 def sync(path: Path) -> None:
     """Force a file, or the names in a directory, to the disk.
 
-    After a failure a second attempt may succeed though the bytes are gone, so it is :class:`UncertainError`.
+    A failure raises :class:`UncertainError`, since a second attempt may succeed although the bytes are lost.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:

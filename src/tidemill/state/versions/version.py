@@ -30,7 +30,8 @@ class Run:
 
     ``epoch_low..epoch_high`` are the epochs whose changes it holds, at most; ``vnode_low <= vnode < vnode_high``.
     Runs of level 0 are young; see :mod:`tidemill.state.store.compaction` for the others, whose keys are
-    ``low <= key < high``. ``spans`` are times that a merge took note of, so that it is known when all have expired.
+    ``low <= key < high``. ``spans`` are ranges of times that a merge has recorded, to tell when
+    all rows have expired.
     """
 
     table: str
@@ -67,9 +68,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Swap:
-    """Runs of the same epochs of one table, and those that hold the same rows in their place.
+    """Runs of the same epochs of one table, and the runs that replace them with the same rows.
 
-    No two of the new ones have a key in common; there is none when no row is left.
+    No two of the new runs have a key in common; there is none if no row is left.
     """
 
     old: tuple[Run, ...]
@@ -107,7 +108,7 @@ class Version:
         return _in_order(r for r in self._all(table) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
 
     def seal(self, epoch: int, new: Iterable[Run], removed: Iterable[Run] = ()) -> Version:
-        """The version of the next epoch: these runs added, those no longer visible from it on."""
+        """The version of the next epoch, with ``new`` runs visible from it on and ``removed`` ones no longer."""
         tables, retired = dict(self.tables), dict(self.retired)
         gone: dict[str, set[tuple[str, int]]] = {}
         for run in removed:
@@ -125,7 +126,7 @@ class Version:
         return Version(epoch, {t: runs for t, runs in tables.items() if runs}, self.horizon, retired)
 
     def swapped(self, swaps: Iterable[Swap]) -> Version:
-        """The same rows in other runs. A swap is left out unless all its runs are here and are visible alike."""
+        """The version after some swaps; one is skipped unless all its runs are here and visible at the same epochs."""
         given = list(swaps)
         number = {(r.table, r.file, r.section): i for i, swap in enumerate(given) for r in swap.old}
         here: list[list[Run]] = [[] for _ in given]
@@ -154,7 +155,7 @@ class Version:
         )
 
     def forget(self, horizon: int) -> Version:
-        """The same without runs that no epoch from ``horizon`` on can see."""
+        """The version without runs that are visible at no epoch from ``horizon`` on."""
         if horizon <= self.horizon:
             return self
         retired = {}
@@ -165,17 +166,17 @@ class Version:
         return Version(self.epoch, self.tables, horizon, retired)
 
     def drop(self, tables: Iterable[str]) -> Version:
-        """The same without some tables."""
+        """The version without some tables."""
         gone = set(tables)
         live = {t: r for t, r in self.tables.items() if t not in gone}
         return Version(self.epoch, live, self.horizon, {t: r for t, r in self.retired.items() if t not in gone})
 
     def every(self) -> Iterator[Run]:
-        """All runs, visible now or remembered."""
+        """All runs, visible and retired."""
         return (run for table in self._names() for run in self._all(table))
 
     def files(self) -> frozenset[str]:
-        """Names of all files that any visible or remembered run lies in."""
+        """Names of the files of all runs, visible and retired."""
         return frozenset(run.file for run in self.every())
 
     def to_json(self) -> dict[str, Any]:
@@ -227,7 +228,7 @@ class Version:
 
 
 def _alike(runs: Sequence[Run]) -> bool:
-    """Whether every epoch sees all of some runs or none."""
+    """Whether the runs are visible at the same epochs."""
     return len({r.removed for r in runs}) == 1
 
 

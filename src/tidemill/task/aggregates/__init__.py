@@ -2,16 +2,12 @@
 
 A family declares kinds of accumulators (:class:`~tidemill.task.aggregates.accumulators.Kind`) and functions
 (:class:`~tidemill.task.aggregates.functions.AggregateFunction`). Partial groups, changes of groups, windows, readers of
-views, costs in EXPLAIN and the reading of Catalyst's plan follow from these declarations.
+views, costs in EXPLAIN, the documentation and the reading of Catalyst's plan follow from these declarations. Every file
+of this folder is imported with it.
 """
 
-from tidemill.task.aggregates import (  # noqa: F401  (declare what is in them)
-    comoments,
-    counts,
-    extremes,
-    lists,
-    moments,
-    percentiles,
-    reductions,
-    sums,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

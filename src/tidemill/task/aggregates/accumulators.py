@@ -17,22 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.kernels.columns import column
+from tidemill.kernels.columns import column, nulls
 from tidemill.state.merge.merge import MergeOp
 
+Array: TypeAlias = "pa.Array[Any]"
 Ints: TypeAlias = npt.NDArray[np.int64]
 Weights: TypeAlias = npt.NDArray[np.int64] | None
 Types: TypeAlias = tuple[pa.DataType, ...]
 Option: TypeAlias = bool | int | tuple[float, ...]
 
-Part: TypeAlias = tuple[pa.Array, Ints]
+Part: TypeAlias = tuple[Array, Ints]
 """Values without NULLs, and how often each occurs, positive."""
 Parts: TypeAlias = Callable[[], Iterator[Part]]
 """Gives the parts of one group's values, again each time it is called: ascending values, each once."""
@@ -55,7 +56,7 @@ class GroupValues:
     """
 
     ids: Ints
-    values: pa.Array
+    values: Array
     weights: Ints
     groups: int
 
@@ -66,7 +67,7 @@ class GroupValues:
         return found
 
 
-Fold: TypeAlias = Callable[[Ints, pa.Array, pa.Array, Weights, int], list[pa.Array]]
+Fold: TypeAlias = Callable[[Ints, Any, Any, Weights, int], list[Array]]
 """Ids, values, values of the second column, weights, number of groups: one array for each column of the kind."""
 
 
@@ -91,6 +92,11 @@ class Kind:
         Whether NULL stands for a list that is too large.
     greatest : bool
         Of extremes, whether it is the greatest.
+    of_any : bool
+        Whether a row counts when one of its further columns is NULL: only the first one is required.
+    carried : bool
+        Whether the total of a window frame can be carried on to the next slice of a large partition: it is the same in
+        whatever order rows are added, and one row can stand for all before it.
     in_order : bool
         Over a window, whether values are in the order of the window; else ascending.
     """
@@ -99,10 +105,12 @@ class Kind:
     columns: Callable[[Accumulator, Types], Types]
     merge: Callable[[Accumulator], tuple[MergeOp, ...]]
     fold: Fold | None = None
-    of_group: Callable[[Accumulator, GroupValues], pa.Array] | None = None
+    of_group: Callable[[Accumulator, GroupValues], Array] | None = None
     of_parts: Callable[[Accumulator, Parts], list[Part]] | None = None
     is_list: bool = False
     greatest: bool = False
+    of_any: bool = False
+    carried: bool = False
     in_order: bool = False
 
 
@@ -174,7 +182,7 @@ class Accumulator:
             return None
         assert self.argument is not None
         columns = (self.argument, *self.others)
-        return Multiset(columns, 1 if self.kind in ("min_by", "max_by") else len(columns))
+        return Multiset(columns, 1 if self.declared.of_any else len(columns))
 
     def columns(self, input_types: Types) -> Types:
         """Arrow types of the columns it occupies."""
@@ -184,7 +192,7 @@ class Accumulator:
         """How its columns combine across runs; operations of several columns count once."""
         return (MergeOp.LAST,) if self.recomputed else self.declared.merge(self)
 
-    def fold(self, ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    def fold(self, ids: Ints, values: Array | None, other: Array | None, weights: Weights, groups: int) -> list[Array]:
         """One batch.
 
         Parameters
@@ -203,10 +211,10 @@ class Accumulator:
         assert fold is not None, f"{self.kind} is looked up in a multiset"
         return fold(ids, values, other, weights, groups)
 
-    def neutral(self, input_types: Types, groups: int) -> list[pa.Array]:
+    def neutral(self, input_types: Types, groups: int) -> list[Array]:
         """Its columns for groups of which it is computed later, from a multiset."""
         if self.recomputed:
-            return [pa.nulls(groups, t) for t in self.columns(input_types)]
+            return [nulls(groups, t) for t in self.columns(input_types)]
         return [column(np.zeros(groups, t.to_pandas_dtype())) for t in self.columns(input_types)]
 
 

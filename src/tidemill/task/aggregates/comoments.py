@@ -13,19 +13,27 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.folds.comoments import SUMS, central_products, sum_products
 from tidemill.state.folds.expansions import TERMS
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
-from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, declare_functions
+from tidemill.task.aggregates.accumulators import Accumulator, Array, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.functions import AggregateFunction, Arguments, Catalyst, Keep, Need, declare_functions
 
 COMOMENTS = "comoments"
 """The kind that sums two columns, their squares and their products: ``argument`` is x, ``others`` has y."""
 
-COMOMENT_FUNCTIONS = frozenset(
-    {"covar_pop", "covar_samp", "corr", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2"}
-)
+_CATALYST = {
+    "covar_pop": "CovPopulation",
+    "covar_samp": "CovSample",
+    "corr": "Corr",
+    "regr_sxy": "RegrSXY",
+    "regr_slope": "RegrSlope",
+    "regr_intercept": "RegrIntercept",
+    "regr_r2": "RegrR2",
+}
+
+COMOMENT_FUNCTIONS = frozenset(_CATALYST)
 """Functions of two columns. x is the first argument here, which of ``regr_`` functions is the second one in SQL."""
 
 
-def _fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     products, counted = sum_products(ids, values, other, weights, groups)
     return [column(part) for part in (*products, *counted)]
 
@@ -36,7 +44,7 @@ def _keep(need: Need, keep: Keep) -> Result:
     return need.result(both, present)
 
 
-def finish_comoments(function: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
+def finish_comoments(function: str, values: Sequence[Array], counts: npt.NDArray[np.int64]) -> Array:
     """The function's column, with Spark's NULL and NaN.
 
     Parameters
@@ -102,8 +110,13 @@ def _mean(
     return found
 
 
-def _finish(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     return finish_comoments(result.function, values, counts)
+
+
+def _function(name: str, catalyst: str) -> AggregateFunction:
+    arguments = Arguments.Y_AND_X if name.startswith("regr_") else Arguments.X_AND_Y
+    return AggregateFunction(name, _keep, _finish, catalyst=Catalyst(catalyst, (name,), pa.float64(), None, arguments))
 
 
 declare_kinds(
@@ -114,4 +127,4 @@ declare_kinds(
         _fold,
     )
 )
-declare_functions(*(AggregateFunction(name, _keep, _finish, of_two=True) for name in sorted(COMOMENT_FUNCTIONS)))
+declare_functions(*(_function(name, catalyst) for name, catalyst in _CATALYST.items()))

@@ -7,11 +7,11 @@ import pyarrow as pa
 from tidemill.kernels.columns import column
 from tidemill.state.folds import accumulate
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.accumulators import Accumulator, Array, Ints, Kind, Result, Weights, declare_kinds
 from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, count_of, declare_functions
 
 
-def _fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     return [column(accumulate.count_nonnull(ids, values, weights, groups))]
 
 
@@ -24,6 +24,9 @@ def _keep(need: Need, keep: Keep) -> Result:
 
 
 declare_kinds(
-    *(Kind(name, lambda _, types: (pa.int64(),), lambda _: (MergeOp.SUM,), _fold) for name in ("rows", "count"))
+    *(
+        Kind(name, lambda _, types: (pa.int64(),), lambda _: (MergeOp.SUM,), _fold, carried=True)
+        for name in ("rows", "count")
+    )
 )
 declare_functions(AggregateFunction("count", _keep))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from tidemill.state.folds import accumulate
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import (
     Accumulator,
+    Array,
     Fold,
     Ints,
     Kind,
@@ -20,6 +19,7 @@ from tidemill.task.aggregates.accumulators import (
 )
 from tidemill.task.aggregates.functions import (
     AggregateFunction,
+    Arguments,
     Catalyst,
     Keep,
     Need,
@@ -38,7 +38,7 @@ def _columns(accumulator: Accumulator, types: Types) -> Types:
 
 
 def _fold(greatest: bool) -> Fold:
-    def fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    def fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
         return [accumulate.extreme(ids, values, groups, greatest)]
 
     return fold
@@ -53,22 +53,27 @@ def _keep_only(need: Need, keep: Keep) -> Result:
     return need.result(keep(Accumulator("max", need.argument, recomputed=not need.append_only)))
 
 
-def _only(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _only(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     if (counts > 1).any():
         raise several_rows(int(counts.max()))
     return values[0]
 
 
+def _by(name: str, catalyst: str, meaning: str) -> AggregateFunction:
+    read = Catalyst(catalyst, (name,), arguments=Arguments.VALUE_AND_ORDER, meaning=meaning)
+    return AggregateFunction(name, from_all_values, catalyst=read)
+
+
 declare_kinds(
-    Kind("min", _columns, lambda _: (MergeOp.MIN,), _fold(False)),
-    Kind("max", _columns, lambda _: (MergeOp.MAX,), _fold(True), greatest=True),
-    Kind("min_by", _columns, lambda _: (MergeOp.LAST,)),
-    Kind("max_by", _columns, lambda _: (MergeOp.LAST,), greatest=True),
+    Kind("min", _columns, lambda _: (MergeOp.MIN,), _fold(False), carried=True),
+    Kind("max", _columns, lambda _: (MergeOp.MAX,), _fold(True), greatest=True, carried=True),
+    Kind("min_by", _columns, lambda _: (MergeOp.LAST,), of_any=True),
+    Kind("max_by", _columns, lambda _: (MergeOp.LAST,), of_any=True, greatest=True),
 )
 declare_functions(
     AggregateFunction("min", _keep, catalyst=Catalyst("Min", ("min", "bool_and", "every"))),
     AggregateFunction("max", _keep, catalyst=Catalyst("Max", ("max", "bool_or", "some", "any"))),
-    AggregateFunction("min_by", from_all_values, of_two=True),
-    AggregateFunction("max_by", from_all_values, of_two=True),
+    _by("min_by", "MinBy", "of several rows with the least order, the smallest value"),
+    _by("max_by", "MaxBy", "of several rows with the greatest order, the greatest value"),
     AggregateFunction(ONLY, _keep_only, _only, can_fail=True),
 )

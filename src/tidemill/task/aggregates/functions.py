@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.kernels.columns import numbers
-from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Ints, Option, Result, Types
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Array, Ints, Option, Result, Types
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,24 @@ class Need:
 Keep: TypeAlias = Callable[[Accumulator], int]
 """Keeps an accumulator, once, and gives its place."""
 
-Finish: TypeAlias = Callable[[Result, str, Sequence[pa.Array], Ints], pa.Array]
+Finish: TypeAlias = Callable[[Result, str, Sequence[Array], Ints], Array]
 """The result, the kind and columns of its accumulator, and the counts."""
+
+
+class Arguments(Enum):
+    """What the arguments of a function are, in the order of SQL."""
+
+    VALUE = 1
+    X_AND_Y = 2
+    Y_AND_X = 3
+    VALUE_AND_ORDER = 4
 
 
 @dataclass(frozen=True)
 class Catalyst:
     """How a function of columns is read from Catalyst's plan, where no rule of its own is needed.
+
+    A function whose types or options take more than that has a rule in ``plan/catalyst/aggregates/``.
 
     Attributes
     ----------
@@ -66,8 +78,10 @@ class Catalyst:
         Of the result; None for that of the argument.
     takes : pa.DataType or None
         The only type that arguments may have; None for any that Spark allows.
+    arguments : Arguments
+        Pairs (x, y) in which one is NULL are left out, and so are values whose order is NULL.
     keeps_distinct : bool
-        Whether DISTINCT makes a difference.
+        Whether DISTINCT makes a difference; of pairs it is refused.
     meaning : str
         What a view means by it where Spark leaves that open, for the documentation.
     """
@@ -76,11 +90,12 @@ class Catalyst:
     sql: tuple[str, ...]
     type: pa.DataType | None = None
     takes: pa.DataType | None = None
+    arguments: Arguments = Arguments.VALUE
     keeps_distinct: bool = False
     meaning: str = ""
 
 
-def _value(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _value(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     return values[0]
 
 
@@ -94,19 +109,22 @@ class AggregateFunction:
         Keeps what it needs of a group.
     finish : callable
         Its column, one entry a group.
-    of_two : bool
-        Whether it is of two columns.
     can_fail : bool
         Whether its result may be an error where no other sum is.
     catalyst : Catalyst or None
+        None where a rule reads it, or it is none of SQL's.
     """
 
     name: str
     keep: Callable[[Need, Keep], Result]
     finish: Finish = _value
-    of_two: bool = False
     can_fail: bool = False
     catalyst: Catalyst | None = None
+
+    @property
+    def of_two(self) -> bool:
+        """Whether it is a function of two columns."""
+        return self.catalyst is not None and self.catalyst.arguments is not Arguments.VALUE
 
 
 _functions: dict[str, AggregateFunction] = {}
@@ -141,7 +159,7 @@ def count_of(need: Need, keep: Keep) -> int:
     return keep(Accumulator("count", need.argument, need.distinct)) if need.nullable or need.distinct else 0
 
 
-def finish(layout: AggregateLayout, input_types: Types, values: Sequence[pa.Array]) -> list[pa.Array]:
+def finish(layout: AggregateLayout, input_types: Types, values: Sequence[Array]) -> list[Array]:
     """One column per aggregate call.
 
     Parameters

@@ -11,15 +11,17 @@ values with multiplicities, few of them, of which the kind gives what it gives o
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.kernels.columns import column
-from tidemill.task.aggregates.accumulators import Accumulator, GroupValues, Ints, Part, Parts
+from tidemill.kernels.columns import column, nulls
+from tidemill.task.aggregates.accumulators import Accumulator, Array, GroupValues, Ints, Part, Parts
 
 
-def of_group(accumulator: Accumulator, ids: Ints, values: pa.Array, weights: Ints, groups: int) -> pa.Array:
+def of_group(accumulator: Accumulator, ids: Ints, values: Array, weights: Ints, groups: int) -> Array:
     """The column of an accumulator of a kind that is made of all values of a group.
 
     Raises
@@ -37,7 +39,7 @@ def of_group(accumulator: Accumulator, ids: Ints, values: pa.Array, weights: Int
     return make(accumulator, GroupValues(ids, values, weights, groups))
 
 
-def of_large_group(accumulator: Accumulator, type_: pa.DataType, parts: Parts) -> pa.Array:
+def of_large_group(accumulator: Accumulator, type_: pa.DataType, parts: Parts) -> Array:
     """The column of an accumulator for one group, as :func:`of_group`.
 
     Parameters
@@ -56,7 +58,7 @@ def of_large_group(accumulator: Accumulator, type_: pa.DataType, parts: Parts) -
     else:
         made = reduce(accumulator, parts)
         accumulator = replace(accumulator, distinct=False) if not accumulator.declared.is_list else accumulator
-    values, weights = joined(made) if made else (pa.nulls(0, type_), np.zeros(0, np.int64))
+    values, weights = joined(made) if made else (nulls(0, type_), np.zeros(0, np.int64))
     return of_group(accumulator, np.zeros(len(weights), np.int64), values, weights, 1)
 
 
@@ -77,6 +79,8 @@ def before(weights: Ints) -> Ints:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(weights)])
 
 
-def lists_of(values: pa.Array, offsets: Ints) -> pa.Array:
-    """Lists of values, by where each begins and the last one ends."""
-    return pa.ListArray.from_arrays(column(offsets).cast(pa.int32()), values, type=pa.list_(values.type))
+def lists_of(values: Array, offsets: Ints, missing: npt.NDArray[np.bool_] | None = None) -> Array:
+    """Lists of values, by where each begins and the last one ends; NULL where ``missing`` is true."""
+    starts: Any = column(offsets, None if missing is None else np.append(missing, False)).cast(pa.int32())
+    lists: Array = pa.ListArray.from_arrays(starts, values)
+    return lists

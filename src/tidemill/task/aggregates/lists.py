@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from tidemill.state.keys.keys import KeyColumn, encode, sort
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import (
     Accumulator,
+    Array,
     GroupValues,
     Ints,
     Kind,
@@ -39,31 +40,31 @@ def _ordered_columns(accumulator: Accumulator, types: Types) -> Types:
     return (pa.list_(rows.field(rows.num_fields - 1).type),)
 
 
-def _check(values: pa.Array, weights: Ints) -> None:
+def _check(values: Array, weights: Ints) -> None:
     """TM3020 for lists that are larger, together, than what a task may hold."""
     if len(values):
         check_size(values.nbytes * float(weights.sum()) / len(values), LIST_COPIES)
 
 
-def _list(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _list(accumulator: Accumulator, given: GroupValues) -> Array:
     _check(given.values, given.weights)
     rows = np.repeat(np.arange(len(given.ids)), given.weights)
     return lists_of(given.values.take(column(rows)), before(given.weights)[given.starts])
 
 
-def _set(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _set(accumulator: Accumulator, given: GroupValues) -> Array:
     _check(given.values, given.weights)
     return lists_of(given.values, given.starts)
 
 
-def _ordered_lists(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _ordered_lists(accumulator: Accumulator, given: GroupValues) -> Array:
     """The last field of the values, in the order of the fields before it; of equal ones the smallest first."""
     options: dict[str, Any] = dict(accumulator.options)
     ids, values, weights, groups = given.ids, given.values, given.weights, given.groups
     if options["limit"]:
         weights = np.minimum(weights, options["limit"])
     _check(values, weights)
-    wanted = values.flatten()[-1]
+    wanted = cast("pa.StructArray", values).flatten()[-1]
     order = first_of_order(accumulator, values, ids)
     rows, weights = np.repeat(order, weights[order]), weights[order]
     counts = np.bincount(ids[order], weights, groups).astype(np.int64)
@@ -73,10 +74,10 @@ def _ordered_lists(accumulator: Accumulator, given: GroupValues) -> pa.Array:
     return lists_of(wanted.take(column(rows)), before(counts))
 
 
-def first_of_order(accumulator: Accumulator, values: pa.Array, ids: Ints | None = None) -> Ints:
+def first_of_order(accumulator: Accumulator, values: Array, ids: Ints | None = None) -> Ints:
     """The rows of the values of an ordered list, in its order; those of each group together, given their groups."""
     options: dict[str, Any] = dict(accumulator.options)
-    *keys, wanted = values.flatten()
+    *keys, wanted = cast("pa.StructArray", values).flatten()
     layout = [
         KeyColumn(k.type, bool(descending), not last)
         for k, descending, last in zip(keys, options["descending"], options["nulls_last"], strict=True)
@@ -107,28 +108,28 @@ def _gathered(accumulator: Accumulator, parts: Parts) -> list[Part]:
     return made
 
 
-def _whole(values: Sequence[pa.Array], counts: Ints) -> None:
-    """TM3020 for the list of a group that was too large, which is NULL in state."""
+def _refuse_too_large(values: Sequence[Array], counts: Ints) -> None:
+    """Raise TM3020 for a list that was too large: it is NULL in state although the group has values."""
     if values[0].null_count and (values[0].is_null().to_numpy(zero_copy_only=False) & (counts > 0)).any():
         raise list_too_large()
 
 
-def _finish(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     """A group that no run has written (the one of an aggregate without GROUP BY) has an empty list."""
-    _whole(values, counts)
+    _refuse_too_large(values, counts)
     found = values[0]
     if not found.null_count:
         return found
-    lengths = pc.fill_null(pc.list_value_length(found), 0).to_numpy()
+    lengths = pc.list_value_length(found).fill_null(0).to_numpy()
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return pa.ListArray.from_arrays(column(offsets).cast(pa.int32()), found.flatten())
+    return lists_of(cast("pa.ListArray[Any]", found).flatten(), offsets)
 
 
-def _finish_ordered(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _finish_ordered(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     """The ordered list of a group without values is NULL."""
-    _whole(values, counts)
+    _refuse_too_large(values, counts)
     found = values[0]
-    empty = pc.fill_null(pc.equal(pc.list_value_length(found), 0), True).to_numpy(zero_copy_only=False)
+    empty = pc.equal(pc.list_value_length(found), pa.scalar(0)).fill_null(True).to_numpy(zero_copy_only=False)
     return found.take(column(np.arange(len(found)), empty)) if empty.any() else found
 
 

@@ -13,6 +13,7 @@ from tidemill.state.folds.expansions import TERMS, central_moments, sum_powers
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import (
     Accumulator,
+    Array,
     Fold,
     Ints,
     Kind,
@@ -38,7 +39,7 @@ MOMENT_FUNCTIONS = {
 
 
 def _fold(power: int) -> Fold:
-    def fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    def fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
         sums, special, huge = sum_powers(ids, values, weights, groups, power)
         return [column(part) for part in (*sums, special, huge)]
 
@@ -50,7 +51,7 @@ def _keep(need: Need, keep: Keep) -> Result:
     return need.result(keep(Accumulator(MOMENT_FUNCTIONS[need.function], need.argument, need.distinct)), count)
 
 
-def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
+def finish_moments(function: str, kind: str, values: Sequence[Array], counts: npt.NDArray[np.int64]) -> Array:
     """The function's column, with Spark's NULL and NaN.
 
     Parameters
@@ -92,7 +93,7 @@ def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts:
     return column(result, missing)
 
 
-def _finish(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     return finish_moments(result.function, kind, values, counts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from tidemill.kernels.columns import column
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import (
     Accumulator,
+    Array,
     GroupValues,
     Ints,
     Kind,
@@ -23,7 +24,7 @@ from tidemill.task.aggregates.accumulators import (
     declare_kinds,
 )
 from tidemill.task.aggregates.functions import AggregateFunction, declare_functions, from_all_values
-from tidemill.task.aggregates.group_values import before
+from tidemill.task.aggregates.group_values import before, lists_of
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def _columns(accumulator: Accumulator, types: Types) -> Types:
     return (pa.list_(type_) if dict(accumulator.options)["many"] else type_,)
 
 
-def _percentiles(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _percentiles(accumulator: Accumulator, given: GroupValues) -> Array:
     options: dict[str, Any] = dict(accumulator.options)
     if pa.types.is_struct(given.values.type):
         given = GroupValues(*with_frequencies(given.ids, given.values, given.weights), given.groups)
@@ -50,14 +51,14 @@ def _percentiles(accumulator: Accumulator, given: GroupValues) -> pa.Array:
     width = 0 if not columns else len(columns)
     table = np.stack(columns, 1)[~empty] if width else np.zeros((0, 0))
     sizes = np.where(empty, 0, width)
-    offsets = column(before(sizes), np.append(empty | (width == 0), False)).cast(pa.int32())
     found = np.ascontiguousarray(table).reshape(-1)
-    return pa.ListArray.from_arrays(offsets, _from_doubles(found, np.zeros(len(found), np.bool_), type_))
+    elements = _from_doubles(found, np.zeros(len(found), np.bool_), type_)
+    return lists_of(elements, before(sizes), empty | (width == 0))
 
 
-def with_frequencies(ids: Ints, values: pa.Array, weights: Ints) -> tuple[Ints, pa.Array, Ints]:
+def with_frequencies(ids: Ints, values: Array, weights: Ints) -> tuple[Ints, Array, Ints]:
     """The values of (value, frequency), each as often as it occurs times its frequency."""
-    numbers, frequencies = values.flatten()
+    numbers, frequencies = cast("pa.StructArray", values).flatten()
     often: Ints = frequencies.to_numpy(zero_copy_only=False)
     if (often < 0).any():
         raise EvaluationError(
@@ -70,7 +71,7 @@ def with_frequencies(ids: Ints, values: pa.Array, weights: Ints) -> tuple[Ints, 
     return ids[present], numbers.filter(pa.array(present)), (weights * often)[present]
 
 
-def _as_doubles(values: pa.Array) -> Floats:
+def _as_doubles(values: Array) -> Floats:
     if pa.types.is_temporal(values.type):
         values = values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
     elif pa.types.is_decimal(values.type):
@@ -79,7 +80,7 @@ def _as_doubles(values: pa.Array) -> Floats:
     return numbers
 
 
-def _from_doubles(numbers: Floats, missing: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
+def _from_doubles(numbers: Floats, missing: npt.NDArray[np.bool_], type_: pa.DataType) -> Array:
     """Doubles that are values of a type, in that type; beyond 64 bits they are the last integer, as in Java."""
     numbers = np.where(missing, 0.0, numbers)
     if pa.types.is_floating(type_):

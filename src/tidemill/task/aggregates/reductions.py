@@ -7,7 +7,16 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, GroupValues, Kind, Part, Parts, Types, declare_kinds
+from tidemill.task.aggregates.accumulators import (
+    Accumulator,
+    Array,
+    GroupValues,
+    Kind,
+    Part,
+    Parts,
+    Types,
+    declare_kinds,
+)
 from tidemill.task.aggregates.functions import AggregateFunction, Catalyst, declare_functions, from_all_values
 
 
@@ -16,7 +25,7 @@ def _columns(accumulator: Accumulator, types: Types) -> Types:
     return (types[accumulator.argument],)
 
 
-def _mode(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _mode(accumulator: Accumulator, given: GroupValues) -> Array:
     """The most frequent value; of several the smallest, with ``descending`` the greatest."""
     descending = bool(dict(accumulator.options)["descending"])
     values, weights, starts = given.values, given.weights, given.starts
@@ -30,7 +39,7 @@ def _mode(accumulator: Accumulator, given: GroupValues) -> pa.Array:
     return values.take(column(rows, empty))
 
 
-def _bits(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _bits(accumulator: Accumulator, given: GroupValues) -> Array:
     values, weights, starts = given.values, given.weights, given.starts
     empty = starts[1:] == starts[:-1]
     words = values.to_numpy(zero_copy_only=False)
@@ -43,7 +52,7 @@ def _bits(accumulator: Accumulator, given: GroupValues) -> pa.Array:
     return column(result.astype(np.int64), empty).cast(values.type)
 
 
-def _products(accumulator: Accumulator, given: GroupValues) -> pa.Array:
+def _products(accumulator: Accumulator, given: GroupValues) -> Array:
     values, weights, starts = given.values, given.weights, given.starts
     empty = starts[1:] == starts[:-1]
     result = np.ones(len(empty))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.kernels.words import HUGE_UNIT
 from tidemill.state.folds import accumulate
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.accumulators import Accumulator, Array, Ints, Kind, Result, Weights, declare_kinds
 from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, count_of, declare_functions
 
 _TWO64 = 2.0**64
@@ -28,7 +29,7 @@ _MINUS_HIGH, _MINUS_LOW = np.int64(-(10**38) >> 64), np.uint64(-(10**38) % 2**64
 
 def is_wide(type_: pa.DataType) -> bool:
     """Whether sums of a type may be beyond 128 bits: those of decimals with more digits than Spark adds ten to."""
-    return bool(pa.types.is_decimal(type_)) and type_.precision > 28
+    return isinstance(type_, pa.Decimal128Type) and type_.precision > 28
 
 
 def _kind(need: Need) -> str:
@@ -54,29 +55,29 @@ def _keep(need: Need, keep: Keep) -> Result:
     return need.result(keep(Accumulator(_kind(need), need.argument, need.distinct)), count)
 
 
-def _fold_i64(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold_i64(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     return [column(accumulate.sum_int64(ids, values, weights, groups))]
 
 
-def _fold_i128(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold_i128(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     return [column(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
 
 
-def _fold_wide(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold_wide(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     words = accumulate.sum_i128(ids, values, weights, groups)
     return [column(part) for part in (*words, accumulate.sum_tops(ids, values, weights, groups))]
 
 
-def _fold_f64(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold_f64(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     return [column(accumulate.sum_float(ids, values, weights, groups))]
 
 
-def _fold_exact(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold_exact(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     sums = accumulate.sum_dd(ids, values, weights, groups)
     return [column(part) for part in (*sums, *accumulate.count_special(ids, values, weights, groups))]
 
 
-def _sum(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _sum(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     empty = counts == 0
     if kind in ("sum_f64", "sum_exact"):
         return column(_as_float(kind, values), empty)
@@ -89,7 +90,7 @@ def _sum(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) ->
     return _decimal(result, low, high, empty, _beyond(values))
 
 
-def _average(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _average(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     if pa.types.is_decimal(result.argument):
         return _decimal_average(result, values[:2], counts, _beyond(values))
     total = _as_float(kind, values)
@@ -97,7 +98,7 @@ def _average(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints
         return column(total / counts, counts == 0)
 
 
-def _as_float(kind: str, values: Sequence[pa.Array]) -> npt.NDArray[np.float64]:
+def _as_float(kind: str, values: Sequence[Array]) -> npt.NDArray[np.float64]:
     first: npt.NDArray[np.float64] = numbers(values[0])
     if kind == "sum_f64":
         return first
@@ -128,13 +129,13 @@ def _two_sum(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> tuple[np
     return total, (a - (total - part)) + (b - part)
 
 
-def _decimal128(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], type_: pa.DataType) -> pa.Array:
+def _decimal128(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], type_: pa.DataType) -> Array:
     words = np.empty((len(low), 2), np.int64)
     words[:, 0], words[:, 1] = low, high
-    return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words)])
+    return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words.data)])
 
 
-def _beyond(values: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+def _beyond(values: Sequence[Array]) -> npt.NDArray[np.bool_]:
     """Which sums of unscaled values have more than 38 digits. Three columns are those of ``sum_wide``."""
     low, high = numbers(values[0]).view(np.uint64), numbers(values[1])
     above: npt.NDArray[np.bool_] = (high > _HIGH) | ((high == _HIGH) & (low >= _LOW))
@@ -150,8 +151,9 @@ def _decimal(
     high: npt.NDArray[np.int64],
     empty: npt.NDArray[np.bool_],
     beyond: npt.NDArray[np.bool_],
-) -> pa.Array:
-    precision, scale = result.type.precision, result.type.scale
+) -> Array:
+    type_: Any = result.type
+    precision, scale = type_.precision, type_.scale
     sums = _decimal128(low, high, pa.decimal128(38, scale))
     if precision < 38:
         bound = pa.scalar(Decimal(10) ** (precision - scale), pa.decimal128(38, scale))
@@ -159,28 +161,29 @@ def _decimal(
         sums = _decimal128(low, high, result.type)
     else:
         empty = _fitting(result, empty, beyond)
-    return pc.if_else(column(empty), pa.scalar(None, result.type), sums)
+    found: Array = pc.if_else(column(empty), pa.scalar(None, type_), sums)
+    return found
 
 
 def _decimal_average(
-    result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64], wide: npt.NDArray[np.bool_]
-) -> pa.Array:
+    result: Result, values: Sequence[Array], counts: npt.NDArray[np.int64], wide: npt.NDArray[np.bool_]
+) -> Array:
     """Exact quotient rounded half up to the result's scale, as Spark divides decimals."""
     low, high = (numbers(v) for v in values)
-    scale, precision = result.type.scale, result.type.precision
+    type_: Any = result.type
+    argument: Any = result.argument
+    precision, scale = type_.precision, type_.scale
     empty = _fitting(result, counts == 0, wide & (counts != 0))
     low, high = np.where(wide, 0, low), np.where(wide, 0, high)
-    sums = _decimal128(low, high, pa.decimal128(38, result.argument.scale)).cast(
-        pa.decimal256(38, result.argument.scale)
-    )
+    sums = _decimal128(low, high, pa.decimal128(38, argument.scale)).cast(pa.decimal256(38, argument.scale))
     safe = column(np.where(empty, 1, counts)).cast(pa.decimal256(20, 0))
     rounded = pc.round(pc.divide(sums, safe), ndigits=scale, round_mode="half_towards_infinity")
     quotient = rounded.cast(pa.decimal256(76, scale), safe=False)
     bound = pa.scalar(Decimal(10) ** (precision - scale), pa.decimal256(76, scale))
     beyond = pc.greater_equal(pc.abs(quotient), bound).to_numpy(zero_copy_only=False)
     empty = _fitting(result, empty, beyond)
-    kept = pc.if_else(column(empty), pa.scalar(None, quotient.type), quotient)
-    return kept.cast(result.type)
+    found: Array = pc.if_else(column(empty), pa.scalar(None, quotient.type), quotient)
+    return found.cast(type_)
 
 
 def _fitting(result: Result, empty: npt.NDArray[np.bool_], beyond: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -202,9 +205,11 @@ def _overflow(result: Result) -> EvaluationError:
 _INT64, _FLOAT64 = pa.int64(), pa.float64()
 
 declare_kinds(
-    Kind("sum_i64", lambda _, types: (_INT64,), lambda _: (MergeOp.SUM,), _fold_i64),
-    Kind("sum_i128", lambda _, types: (_INT64,) * 2, lambda _: (MergeOp.SUM_I128,), _fold_i128),
-    Kind("sum_wide", lambda _, types: (_INT64,) * 3, lambda _: (MergeOp.SUM_I128, MergeOp.SUM), _fold_wide),
+    Kind("sum_i64", lambda _, types: (_INT64,), lambda _: (MergeOp.SUM,), _fold_i64, carried=True),
+    Kind("sum_i128", lambda _, types: (_INT64,) * 2, lambda _: (MergeOp.SUM_I128,), _fold_i128, carried=True),
+    Kind(
+        "sum_wide", lambda _, types: (_INT64,) * 3, lambda _: (MergeOp.SUM_I128, MergeOp.SUM), _fold_wide, carried=True
+    ),
     Kind("sum_f64", lambda _, types: (_FLOAT64,), lambda _: (MergeOp.SUM,), _fold_f64),
     Kind(
         "sum_exact",

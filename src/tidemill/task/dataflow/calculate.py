@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from tidemill.task.dataflow.deltas import Delta, batch_of, concat
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import evaluate, filter_mask
@@ -30,9 +28,8 @@ def calculated(operation: Calculate, delta: Delta) -> Iterator[Delta]:
     except TooLargeError:
         if len(delta) <= 1:
             raise
-        middle = len(delta) // 2
-        for rows in (np.arange(middle), np.arange(middle, len(delta))):
-            yield from calculated(operation, delta.take(rows))
+        for half in delta.halves():
+            yield from calculated(operation, half)
 
 
 def calculate_at_once(operation: Calculate, delta: Delta) -> Delta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,7 @@ def changed_groups(
         Whether this is the one group of an aggregate without GROUP BY, which exists without rows too: its
         row is new when there was no state, and never goes away.
     failing : callable, optional
-        Is told of groups of which a result fails; these have no row then. Without it such a group is an error.
+        Called for groups whose result fails; they have no row then. Without it such a group is an error.
 
     Raises
     ------
@@ -81,10 +81,10 @@ def changed_groups(
 def _finished(
     layout: AggregateLayout,
     input_types: tuple[pa.DataType, ...],
-    values: tuple[pa.Array, ...],
+    values: tuple[pa.Array[Any], ...],
     live: _Bools,
     failing: Report | None,
-) -> tuple[list[pa.Array], _Bools]:
+) -> tuple[list[pa.Array[Any]], _Bools]:
     """Results of the live groups, NULL elsewhere, aligned with the groups; and which groups have results."""
     try:
         return _results(layout, input_types, values, live), live
@@ -103,8 +103,8 @@ def _finished(
 
 
 def _results(
-    layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: tuple[pa.Array, ...], live: _Bools
-) -> list[pa.Array]:
+    layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: tuple[pa.Array[Any], ...], live: _Bools
+) -> list[pa.Array[Any]]:
     if live.all():
         return finish(layout, input_types, values)
     rows = np.flatnonzero(live)
@@ -115,7 +115,7 @@ def _results(
     return [c.take(scatter) for c in finish(layout, input_types, compact)]
 
 
-def _differ(before: list[pa.Array], after: list[pa.Array], both: _Bools) -> _Bools:
+def _differ(before: list[pa.Array[Any]], after: list[pa.Array[Any]], both: _Bools) -> _Bools:
     """Where two rows that both exist are not the same (NaN equals NaN, NULL equals NULL)."""
     result = np.zeros(len(both), np.bool_)
     for b, a in zip(before, after, strict=True):
@@ -126,7 +126,7 @@ def _differ(before: list[pa.Array], after: list[pa.Array], both: _Bools) -> _Boo
             same_bits = pc.equal(b.view(_bits(b.type)), a.view(_bits(a.type)))
         else:
             same_bits = pc.equal(b, a)
-        same = pc.fill_null(same_bits, False).to_numpy(zero_copy_only=False)
+        same = same_bits.fill_null(False).to_numpy(zero_copy_only=False)
         nulls = pc.and_(pc.is_null(b), pc.is_null(a)).to_numpy(zero_copy_only=False)
         result |= ~(same | nulls)
     return result & both

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,11 @@ class Delta:
         weights = None if self.weights is None else self.weights[rows]
         return Delta(self.batch.take(column(rows)), weights, self.backfill_target)
 
+    def halves(self) -> tuple[Delta, Delta]:
+        """The first and the second half of the rows."""
+        middle = len(self) // 2
+        return self.take(np.arange(middle)), self.take(np.arange(middle, len(self)))
+
     def filter(self, mask: pa.BooleanArray) -> Delta:
         """The rows where ``mask`` is true; it has no NULLs."""
         weights = self.weights
@@ -52,16 +57,16 @@ class Delta:
         return Delta(self.batch.filter(mask), weights, self.backfill_target)
 
 
-def batch_of(columns: list[pa.Array] | tuple[pa.Array, ...], rows: int) -> pa.RecordBatch:
+def batch_of(columns: list[pa.Array[Any]] | tuple[pa.Array[Any], ...], rows: int) -> pa.RecordBatch:
     """A record batch with columns named by position; ``rows`` counts when there is no column."""
     if columns:
         return pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])
-    empty = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+    empty: Any = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
     return pa.RecordBatch.from_struct_array(empty)
 
 
 def concat(deltas: Sequence[Delta]) -> Delta:
-    """The rows of several deltas of equal columns, at least one, in order; seen by everyone who gets them."""
+    """The rows of several deltas of equal columns, at least one, in order, without a backfill target."""
     if len(deltas) == 1:
         return deltas[0]
     batches = [d.batch for d in deltas]

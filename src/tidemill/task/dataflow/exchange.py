@@ -68,11 +68,11 @@ class ExchangeSource(SourceOperator):
 
 
 class ExchangeSink(Operator):
-    """Tail of a pipeline: hands each item to every consumer that is meant to see it.
+    """Tail of a pipeline: passes each item to its consumers.
 
     ``targets`` are (output port, exchange, input port of the consumer, epoch of creation of the consumer).
-    Rows of history reach only the consumers created when that history was asked for; from there on they
-    are rows like any other. Items on ``leaving`` ports are output of the task as well.
+    Rows of history reach only the consumers created at their backfill target; from there on they are rows like any
+    other. Items on ``leaving`` ports are output of the task as well.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ExchangeSink(Operator):
             if out_port == port and (backfill_target is None or backfill_target == created_at_epoch):
                 exchange.put(shared, in_port)
         if port in self.leaving:
-            self._held.put([Output(shared, port)])
+            self._pending.put(Output(shared, port))
 
     def start_drain(self) -> bool:
         """Pass the barrier token on."""

@@ -6,13 +6,17 @@ again when it has gone: what comes behind is computed from the other rows all th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tidemill.errors import EvaluationError
 from tidemill.task.dataflow.deltas import Delta
+from tidemill.task.functions.columns.sizes import TooLargeError
+
+_Result = TypeVar("_Result")
 
 _LONGEST = 40
 _MOST = 12
@@ -89,6 +93,27 @@ def without_failing(compute: Callable[[Delta], object], delta: Delta) -> tuple[D
         except EvaluationError as found:
             error = with_row(found, compute, row)
     return delta.take(np.delete(np.arange(len(delta)), rows)), int(weights.sum()), error
+
+
+def passing_parts(
+    compute: Callable[[Delta], _Result], delta: Delta, report: Callable[[int, EvaluationError | None], None]
+) -> Iterator[tuple[Delta, _Result]]:
+    """The rows for which ``compute`` does not fail, with their result; in halves where it is too large at once.
+
+    ``report`` is called with the weight of the rows that fail, and the error of a new one.
+    """
+    try:
+        result = compute(delta)
+    except EvaluationError as failed:
+        if isinstance(failed, TooLargeError) and len(delta) > 1:
+            for half in delta.halves():
+                yield from passing_parts(compute, half, report)
+            return
+        passing, weight, error = without_failing(compute, delta)
+        report(weight, error)
+        yield from passing_parts(compute, passing, report)
+    else:
+        yield delta, result
 
 
 def _part(delta: Delta, low: int, high: int) -> Delta:

@@ -11,15 +11,15 @@ from tidemill.task.program import StateTable
 
 
 class HoldingOperator(Operator):
-    """Holds what comes in on each port in a state table of its own; at the barrier it gives what follows from all.
+    """Collects the input of each port in a state table; at the barrier it computes the output from all of them.
 
     Parameters
     ----------
     step : int
     inputs : StateTable
-        The layout of the rows of each port.
+        The layout of the rows on each port.
     everywhere : collection of int
-        Ports of which the rows of all partitions are looked up, not of this one only.
+        Ports whose tables are looked up in the vnodes of all partitions.
     """
 
     def __init__(self, step: int, *inputs: StateTable, everywhere: tuple[int, ...] = ()) -> None:
@@ -29,7 +29,7 @@ class HoldingOperator(Operator):
         self._inputs: tuple[TableState, ...] | None = None
 
     def input_of(self, port: int) -> TableState:
-        """What is held of a port in this epoch."""
+        """The rows of a port in this epoch."""
         if self._inputs is None:
             layouts = enumerate(self._layouts)
             self._inputs = tuple(self.context.hold(table, at in self._everywhere) for at, table in layouts)
@@ -45,8 +45,8 @@ class HoldingOperator(Operator):
         if self._inputs is None:
             return False
         inputs, self._inputs = self._inputs, None
-        return self._held.follow(self.changes(*inputs))
+        return self._pending.follow(self.changes(*inputs))
 
     def changes(self, *inputs: TableState) -> Iterator[Output]:
-        """What follows from the input of an epoch; closes the tables that it is given."""
+        """The output for the input of an epoch; closes the tables of the input."""
         raise NotImplementedError(type(self).__name__)

@@ -1,4 +1,4 @@
-"""The rows of a table that meet some keys, a slice at a time: a frequent key may have more than fit into memory."""
+"""Looks up the rows of a table by key, a slice at a time: a frequent key may have more rows than fit into memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tidemill.state.merge.merge import Rows
 _Int64s = npt.NDArray[np.int64]
 
 SLICE_ROWS = 1 << 16
-"""Most rows of a table that are looked at together: of a key with more it is a block, then the next one."""
+"""Most rows of a table that are read at once; a key with more rows comes in several blocks."""
 SLICE_BYTES = 16 << 20
-"""About how large the pairs are that are made at once, where memory is not scarce."""
+"""About how many bytes of joined rows are made at once, unless the memory budget is small."""
 _LEAST_BYTES = 64 << 10
 _PART = 8
 
 
 class Matches(NamedTuple):
-    """Rows that have one of the keys ``start`` to ``stop - 1``; ``found`` tells which, counted from ``start``."""
+    """Rows that have one of the keys ``start`` to ``stop - 1``; ``found`` says which, counted from ``start``."""
 
     start: int
     stop: int
@@ -35,12 +35,12 @@ class Matches(NamedTuple):
 
 
 def slice_bytes(budget: MemoryBudget) -> int:
-    """How many bytes an operator may make at once beside what is held."""
+    """How many bytes of output an operator may make at once."""
     return max(_LEAST_BYTES, min(SLICE_BYTES, budget.limit // _PART)) if budget.limit else SLICE_BYTES
 
 
 def slice_rows(parts: Sequence[Rows]) -> int:
-    """How many rows of some runs are looked at together."""
+    """How many rows of some runs are read at once."""
     count, size = sum(map(len, parts)), sum(map(run_bytes, parts))
     return max(1, min(SLICE_ROWS, SLICE_BYTES * count // max(1, size)))
 

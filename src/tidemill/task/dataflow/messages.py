@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +27,12 @@ class Messages:
     starts : ndarray of int64, shape (k + 1,)
         Messages ``starts[i]`` to ``starts[i + 1] - 1`` are of key i, in the order in which they were admitted.
     values : tuple of pyarrow.Array
-        What the messages say.
+        The other columns of the messages.
     """
 
     keys: Keys
     starts: npt.NDArray[np.int64]
-    values: tuple[pa.Array, ...]
+    values: tuple[pa.Array[Any], ...]
 
 
 def parts_by_key(
@@ -42,7 +43,7 @@ def parts_by_key(
     Parameters
     ----------
     only_last : bool
-        Whether nobody asks for more than the last message of a key: then the earlier ones need not all be there.
+        Whether only the last message of each key is used: earlier ones may then be missing.
     """
     rows: Rows | None = None
     try:

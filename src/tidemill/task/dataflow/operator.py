@@ -1,6 +1,6 @@
 """The life of an operator, the same for all.
 
-An operator accepts items, hands out items, and at a barrier flushes what it holds. It is created
+An operator accepts items, gives items, and at a barrier flushes what it holds. It is created
 once per process and used for epoch after epoch: what it keeps between barriers is compiled code and
 readers, never rows. State that outlives a barrier is in state tables, reached through the context.
 
@@ -12,7 +12,7 @@ readers, never rows. State that outlives a barrier is in state tables, reached t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -50,13 +50,13 @@ class Context(Protocol):
     def state(self, table: StateTable, everywhere: bool = False) -> TableState:
         """A state table: this partition's vnodes, or all of them. What is written is sealed at the barrier.
 
-        Asked again in the same epoch, it is the same one.
+        Repeated calls in one epoch give the same object.
         """
 
     def hold(self, table: StateTable, everywhere: bool = False) -> TableState:
-        """As :meth:`state`, but what is written stays with who asked, beside what others have and is never sealed.
+        """As :meth:`state`, but what is written is private to the caller and never sealed.
 
-        For inputs that a step of its own stores, and rows on their way. To be closed when the barrier is passed.
+        For inputs that another step stores, and for rows in transit. The caller closes it after the barrier.
         """
 
     def finished(self, result: SplitResult) -> None:
@@ -80,14 +80,14 @@ class Output:
 class Operator:
     """Base of all operators.
 
-    Subclasses override :meth:`add_input` and, when they hold rows back, :meth:`start_drain`. What they produce they put
-    into ``_held``, from which it is handed out. After the drain they hold nothing.
+    Subclasses override :meth:`add_input` and, when they hold rows back, :meth:`start_drain`. They put their output into
+    ``_pending``, which is empty after the drain.
     """
 
     def __init__(self, step: int) -> None:
         self.step = step
         self.stats = OperatorStats()
-        self._held = HeldOutput()
+        self._pending = PendingOutput()
 
     def begin(self, context: Context) -> None:
         """Start an epoch."""
@@ -100,7 +100,7 @@ class Operator:
 
     def get_output(self) -> Output | None:
         """The next item, or None when there is none now."""
-        return self._held.pop()
+        return self._pending.pop()
 
     def start_drain(self) -> bool:
         """A barrier has arrived and no input comes before it is passed.
@@ -125,7 +125,7 @@ class SourceOperator(Operator):
         raise NotImplementedError(type(self).__name__)
 
     def request_barrier(self) -> None:
-        """Queue the barrier behind what was asked for so far."""
+        """Queue the barrier after everything that was queued so far."""
 
     def reached_barrier(self) -> bool:
         """Whether everything before the barrier has been handed out; true at most once per barrier."""
@@ -137,19 +137,18 @@ class SourceOperator(Operator):
 
 
 @dataclass
-class HeldOutput:
-    """Items that a draining operator has produced and not yet handed out, first in first out."""
+class PendingOutput:
+    """Output that has been produced and not fetched yet, first in first out."""
 
     items: list[Output] = field(default_factory=list)
     _rest: Iterator[Output] | None = None
 
-    def put(self, outputs: Sequence[Output]) -> bool:
-        """Hold some outputs; tells whether there are any."""
-        self.items.extend(outputs)
-        return bool(self.items)
+    def put(self, output: Output) -> None:
+        """Add one output."""
+        self.items.append(output)
 
     def follow(self, outputs: Iterator[Output]) -> bool:
-        """Hold what an iterator gives, which makes each when it is asked for; tells that there may be any."""
+        """Add the outputs of an iterator, each computed when it is fetched. Always true: there may be output."""
         assert self._rest is None
         self._rest = outputs
         return True
@@ -175,7 +174,7 @@ _operators: dict[type[Operation], Callable[..., Operator]] = {}
 
 
 def carries_out(operation: type[Operation]) -> Callable[[_Made], _Made]:
-    """Declare the operator of a class of operations; it is made of the number of the step and the operation."""
+    """Declare the operator of a class of operations; it is called with the number of the step and the operation."""
 
     def declared(operator: _Made) -> _Made:
         _operators[operation] = operator
@@ -185,5 +184,5 @@ def carries_out(operation: type[Operation]) -> Callable[[_Made], _Made]:
 
 
 def operator_of(operation: Operation) -> Callable[..., Operator]:
-    """What makes the operator that carries out an operation."""
+    """The declared operator of an operation."""
     return _operators[type(operation)]

@@ -107,7 +107,7 @@ def sum_columns(side: GroupPartial, accumulators: Sequence[int]) -> list[list[tu
     return found
 
 
-def factors(side: GroupPartial, accumulators: Sequence[int], values: Sequence[pa.Array]) -> Factors:
+def factors(side: GroupPartial, accumulators: Sequence[int], values: Sequence[pa.Array[Any]]) -> Factors:
     """The factors in the value columns of a side's table."""
     offsets = side.layout.offsets(side.input_types)
     found: Factors = {}
@@ -124,9 +124,9 @@ def take(given: Factors, rows: Ints) -> Factors:
     return {position: tuple(array[rows] for array in arrays) for position, arrays in given.items()}
 
 
-def products(operation: PairSums, left: Factors, right: Factors, rows: int) -> list[pa.Array]:
+def products(operation: PairSums, left: Factors, right: Factors, rows: int) -> list[pa.Array[Any]]:
     """The value columns of the output: for row i the terms over factors ``left[..][i]`` and ``right[..][i]``."""
-    columns: list[pa.Array] = []
+    columns: list[pa.Array[Any]] = []
     for accumulator, terms in zip(operation.output.layout.accumulators, operation.terms):
         if accumulator.kind == "sum_exact":
             columns += map(column, _doubles(operation, terms, left, right, rows))

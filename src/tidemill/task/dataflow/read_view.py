@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.kernels.columns import column, numbers
+from tidemill.kernels.columns import column, nulls, numbers
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
@@ -31,8 +32,8 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
     table : TableReader
         The view's table, or some vnodes of it.
     single_row : bool
-        Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set by
-        exactly one of the readers that share a view out by vnode.
+        Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set for
+        exactly one of the readers that divide a view by vnode.
 
     Returns
     -------
@@ -64,8 +65,8 @@ def view_parts(plan: ReadPlan, table: TableReader, single_row: bool) -> Iterator
 def read_parts(plan: ReadPlan, table: TableReader) -> Iterator[Delta]:
     """The view's rows with those of negative weight, some at a time.
 
-    The row of an aggregate without GROUP BY is there as soon as there is state, be it over no rows; without state
-    there is none: the aggregate gives it in its first epoch.
+    An aggregate without GROUP BY has its row as soon as it has state, even of no input; before that there is none,
+    because the aggregate gives it in its first epoch.
     """
     for rows in table.iterate(block=_ROWS, drop_zero=not plan.single):
         counts = numbers(rows.values[0])
@@ -94,7 +95,7 @@ def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:
     return delta
 
 
-def _finished(plan: ReadPlan, layout: AggregateLayout, keys: list[pa.Array], rows: Rows) -> list[pa.Array]:
+def _finished(plan: ReadPlan, layout: AggregateLayout, keys: list[pa.Array[Any]], rows: Rows) -> list[pa.Array[Any]]:
     try:
         return finish(layout, plan.input_types, rows.values)
     except EvaluationError as error:
@@ -121,9 +122,9 @@ def zero_row(table: StateTable) -> Rows:
     return Rows(keys, tuple(_neutral(t, s) for t, s in zip(table.value_types, summed, strict=True)))
 
 
-def _neutral(type_: pa.DataType, summed: bool) -> pa.Array:
+def _neutral(type_: pa.DataType, summed: bool) -> pa.Array[Any]:
     """One row of what changes nothing when combined: 0 for a sum, NULL for a minimum or maximum."""
-    return column(np.zeros(1, type_.to_pandas_dtype())) if summed else pa.nulls(1, type_)
+    return column(np.zeros(1, type_.to_pandas_dtype())) if summed else nulls(1, type_)
 
 
 def reader_of(table: StateTable, runs: Sequence[Rows]) -> TableReader:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.lists import Lists, put_together, take_apart
+from tidemill.task.functions.columns.compute import columns_of, digits_of, element_type, fields_of, nulls, pc
+from tidemill.task.functions.columns.lists import entries_of, put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers import number_text as text
@@ -21,17 +21,17 @@ from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, to_in
 from tidemill.task.functions.times import time_text
 from tidemill.zones import Clock, clock_of
 
-Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
+Cast: TypeAlias = Callable[["pa.Array[Any]", pa.DataType], "pa.Array[Any]"]
 """A cast of an array: NULL for every value that cannot be cast."""
 
 _SECOND = 1_000_000
 
 
-def _plain(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _plain(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return pc.cast(array, target, safe=False)
 
 
-def _integer_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _integer_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     if target.bit_width >= array.type.bit_width:
         return array.cast(target)
     bound = 2 ** (target.bit_width - 1)
@@ -40,11 +40,11 @@ def _integer_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.if_else(inside, wide, pa.scalar(None, pa.int64())).cast(target)
 
 
-def _integer_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _integer_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return fit(array.cast(pa.decimal256(WIDEST // 2, 0)), target)[0]
 
 
-def _float_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _float_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     values = to_numpy(array, len(array)).astype(np.float64)
     bound = 2.0 ** (target.bit_width - 1)
     whole = np.trunc(values)
@@ -55,54 +55,54 @@ def _float_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.if_else(pa.array(inside), result, pa.scalar(None, pa.int64())).cast(target)
 
 
-def _float_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _float_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     wide = array.cast(pa.float64())
     finite = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
     result, bad = text.parse_decimal(finite.cast(pa.string()), target)
     return pc.if_else(bad, pa.scalar(None, target), result)
 
 
-def _text_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _text_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     result, bad = text.parse_decimal(array, target)
     return pc.if_else(bad, pa.scalar(None, target), result)
 
 
-def _decimal_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _decimal_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     wide = pc.trunc(relabel(widen(array, len(array)), WIDEST, array.type.scale))
     return to_integer(wide.cast(pa.decimal256(WIDEST, 0)), target)[0]
 
 
-def _decimal_to_float(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _decimal_to_float(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     # Through text: Arrow multiplies by a power of ten, which is off by one bit for some values.
     return array.cast(pa.string()).cast(target)
 
 
-def _decimal_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
-    source = array.type
-    if target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale:
+def _decimal_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+    (source, places), (precision, scale) = digits_of(array.type), digits_of(target)
+    if scale >= places and precision - scale >= source - places:
         return array.cast(target)
     return fit(widen(array, len(array)), target)[0]
 
 
-def _nonzero(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _nonzero(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return pc.not_equal(array, pa.scalar(0, array.type))
 
 
-def _boolean_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _boolean_to_number(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_decimal(target):
         return _integer_to_decimal(array.cast(pa.int64()), target)
     return array.cast(pa.int8()).cast(target)
 
 
-def _float_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _float_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return text.float_text(array)
 
 
-def _decimal_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _decimal_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return text.decimal_text(array)
 
 
-def _binary_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _binary_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
@@ -111,21 +111,21 @@ def _binary_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
         ) from None
 
 
-def _days(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _days(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return pc.multiply(array.cast(pa.int32()).cast(pa.int64()), 86_400 * _SECOND).cast(target)
 
 
-def _timestamp_to_date(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _timestamp_to_date(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     micros = to_numpy(array.cast(pa.int64()), len(array))
     days = np.floor_divide(micros, 86_400 * _SECOND).astype(np.int32)
     return from_numpy(days, pa.int32(), array).cast(target)
 
 
-def _timestamp_to_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _timestamp_to_timestamp(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return array.cast(pa.int64()).cast(target)
 
 
-def _timestamp_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _timestamp_to_number(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     micros = array.cast(pa.int64())
     if pa.types.is_floating(target):
         return pc.divide(micros.cast(pa.float64(), safe=False), float(_SECOND)).cast(target)
@@ -135,7 +135,7 @@ def _timestamp_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
     return _integer_to_integer(from_numpy(seconds, pa.int64(), array), target)
 
 
-def _integer_to_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _integer_to_timestamp(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     seconds = array.cast(pa.int64())
     low, high = -((2**63 - 1) // _SECOND), (2**63 - 1) // _SECOND
     # Java's SECONDS.toMicros saturates.
@@ -228,9 +228,11 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
     if _kind(source) == _kind(target) == "integer":
         return bool(target.bit_width < source.bit_width)
     if _kind(target) == "decimal":
-        room = target.precision - target.scale
+        precision, scale = digits_of(target)
+        room = precision - scale
         if _kind(source) == "decimal":
-            return bool(room < source.precision - source.scale or target.scale < source.scale)
+            precision, places = digits_of(source)
+            return room < precision - places or scale < places
         if _kind(source) == "integer":
             return bool(room < {8: 3, 16: 5, 32: 10, 64: 19}[source.bit_width])
     return _CASTS[_kind(source), _kind(target)][1]
@@ -247,7 +249,7 @@ def counts_in_zone(source: pa.DataType, target: pa.DataType) -> bool:
     return "timestamp" in kinds and (kinds[0] in _OF_CLOCKS or kinds[1] in _OF_CLOCKS)
 
 
-def _in_zone(array: pa.Array, target: pa.DataType, clock: Clock) -> pa.Array:
+def _in_zone(array: pa.Array[Any], target: pa.DataType, clock: Clock) -> pa.Array[Any]:
     """A cast by the clock of a zone: NULL for every value that cannot be cast."""
     kinds = _kind(array.type), _kind(target)
     if kinds == ("string", "timestamp"):
@@ -274,26 +276,27 @@ def nested_parts(source: pa.DataType, target: pa.DataType) -> list[tuple[pa.Data
     return []
 
 
-def _cast_nested(call: Call, array: pa.Array) -> pa.Array:
+def _cast_nested(call: Call, array: pa.Array[Any]) -> pa.Array[Any]:
     """Every part cast by itself: NULLs of parts stay, and what fails fails as outside."""
 
-    def part(values: pa.Array, target: pa.DataType) -> pa.Array:
+    def part(values: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
         if values.type == target:
             return values
-        return _cast(Call("cast", (Ref(0, values.type),), target, True, call.options), [values], len(values))
+        inner = Call("cast", (Ref(0, values.type),), target, True, call.options)
+        return as_array(_cast(inner, [values], len(values)), len(values))
 
     if pa.types.is_struct(array.type):
         present = array.is_valid()
-        fields = [part(f, t.type) for f, t in zip(array.flatten(), call.type, strict=True)]
-        return pa.StructArray.from_arrays(fields, fields=list(call.type), mask=pc.invert(present))
+        fields = [part(f, t.type) for f, t in zip(columns_of(array), fields_of(call.type), strict=True)]
+        return pa.StructArray.from_arrays(fields, fields=fields_of(call.type), mask=pc.invert(present))
     lists = take_apart(array, len(array))
     values = lists.values
     if pa.types.is_map(array.type):
-        items = part(values.field(1), call.type.item_type)
-        values = pa.StructArray.from_arrays([values.field(0), items], names=["key", "value"])
+        keys, items = lists.entries
+        values = entries_of(keys, part(items, cast("pa.MapType[Any, Any, Any]", call.type).item_type))
     else:
-        values = part(values, call.type.value_type)
-    return put_together(call.type, Lists(lists.valid, lists.offsets, values))
+        values = part(values, element_type(call.type))
+    return put_together(call.type, lists.of(values))
 
 
 def _fails(call: Call) -> bool:
@@ -306,7 +309,7 @@ def _cast(call: Call, args: list[Value], rows: int) -> Value:
     if array.type == call.type:
         return array
     if pa.types.is_null(array.type):
-        return pa.nulls(rows, call.type)
+        return nulls(rows, call.type)
     if nested_parts(array.type, call.type):
         return _cast_nested(call, array)
     entry = _CASTS.get((_kind(array.type), _kind(call.type)))

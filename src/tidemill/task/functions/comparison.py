@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.kernels.columns import column
 from tidemill.state.keys.nested import is_nested
 from tidemill.state.keys.ordering import compare_rows
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
 
 
@@ -54,7 +54,7 @@ def _ordered(left: Value, right: Value, holds: npt.NDArray[np.bool_]) -> Value:
     return column(holds[compare_rows(left, right) + 1], missing)
 
 
-def member(values: pa.Array, constants: list[Any]) -> pa.Array:
+def member(values: pa.Array[Any], constants: list[Any]) -> pa.Array[Any]:
     """``values IN (constants)``: true, or NULL where unknown, or false."""
     present = [constant for constant in constants if constant is not None]
     if not present:
@@ -131,7 +131,7 @@ def _nanvl(call: Call, args: list[Value], rows: int) -> Value:
     return pc.if_else(nan, args[1], args[0])
 
 
-def _extreme(args: list[Value], rows: int, *, greatest: bool) -> pa.Array:
+def _extreme(args: list[Value], rows: int, *, greatest: bool) -> pa.Array[Any]:
     best = as_array(args[0], rows)
     for arg in args[1:]:
         candidate = as_array(arg, rows)

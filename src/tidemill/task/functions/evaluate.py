@@ -7,13 +7,17 @@ filtered, evaluated and scattered back. Whatever cannot fail is evaluated on all
 
 from __future__ import annotations
 
+import functools
+from typing import Any, cast
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError, TidemillError
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
+from tidemill.task.functions.columns.compute import nulls, pc, repeat
 from tidemill.task.functions.columns.registry import FUNCTIONS, Function, Value, as_array, lookup
 from tidemill.task.functions.columns.sizes import TooLargeError, check_size
 from tidemill.task.functions.nested.bodies import Body
@@ -38,7 +42,7 @@ def can_fail(expression: Expression) -> bool:
     return fails if isinstance(fails, bool) else fails(expression)
 
 
-def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
     """The value of ``expression`` for every row of ``batch``.
 
     Parameters
@@ -72,7 +76,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
 
 def filter_mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
     """Which rows pass the predicate: its value, with NULL as false."""
-    return pc.fill_null(evaluate(expression, batch), False)
+    return cast("pa.BooleanArray", pc.fill_null(evaluate(expression, batch), False))
 
 
 def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
@@ -120,18 +124,15 @@ def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]
     for position in order:
         arg = call.args[position]
         if spec.strict and values and can_fail(arg):
-            reached: pa.Array = None
-            for earlier in values.values():
-                valid = as_array(earlier, batch.num_rows).is_valid()
-                reached = valid if reached is None else pc.and_(reached, valid)
-            values[position] = evaluate_where(arg, batch, reached)
+            valid = [as_array(earlier, batch.num_rows).is_valid() for earlier in values.values()]
+            values[position] = evaluate_where(arg, batch, functools.reduce(pc.and_, valid))
         else:
             values[position] = _value(arg, batch)
     found = [values[position] for position in range(call.plain)]
     return [*found, *_bodies(call, batch)] if spec.bodies else found
 
 
-def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.BooleanArray) -> Value:
+def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.Array[Any]) -> Value:
     """The expression on the rows where ``mask`` (no NULLs) is true; other rows hold anything."""
     if not can_fail(expression):
         return _value(expression, batch)
@@ -140,7 +141,7 @@ def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.Boole
     if count == batch.num_rows:
         return _value(expression, batch)
     if count == 0:
-        return pa.nulls(batch.num_rows, expression.type)
+        return nulls(batch.num_rows, expression.type)
     columns = sorted(references(expression))
     if not columns:
         # A constant still has to fail, but only because some row reaches it.
@@ -153,7 +154,7 @@ def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.Boole
     values = as_array(_value(moved, narrow), count)
     indices = np.zeros(batch.num_rows, dtype=np.int64)
     indices[reached] = np.arange(count)
-    return values.take(pa.array(indices, mask=~reached))
+    return values.take(column(indices, ~reached))
 
 
 def _and_or(call: Call, batch: pa.RecordBatch, *, stop: bool) -> Value:
@@ -174,8 +175,8 @@ def _case(call: Call, batch: pa.RecordBatch) -> Value:
     rows = batch.num_rows
     pairs = [(call.args[i], call.args[i + 1]) for i in range(0, len(call.args) - 1, 2)]
     otherwise: Expression = call.args[-1] if len(call.args) % 2 else Literal(None, call.type)
-    open_rows = pa.repeat(pa.scalar(True), rows)
-    taken: list[tuple[pa.Array, Value]] = []
+    open_rows = repeat(pa.scalar(True), rows)
+    taken: list[tuple[pa.Array[Any], Value]] = []
     for condition, value in pairs:
         holds = pc.fill_null(as_array(evaluate_where(condition, batch, open_rows), rows), False)
         here = pc.and_(open_rows, holds)
@@ -195,7 +196,7 @@ def _try(expression: Expression, batch: pa.RecordBatch) -> Value:
         raise  # Spark would not find that it fails
     except EvaluationError:
         if batch.num_rows <= 1:
-            return pa.nulls(batch.num_rows, expression.type)
+            return nulls(batch.num_rows, expression.type)
     half = batch.num_rows // 2
     parts = (batch.slice(0, half), batch.slice(half))
     return pa.concat_arrays([as_array(_try(expression, part), part.num_rows) for part in parts])
@@ -220,8 +221,8 @@ def _in(call: Call, batch: pa.RecordBatch) -> Value:
     for arg in call.args[1:]:
         if isinstance(arg, Literal):
             continue
-        undecided = as_array(value, rows).is_valid()
-        undecided = pc.and_not(undecided, pc.fill_null(as_array(result, rows), False))
+        known = pc.fill_null(as_array(result, rows), False)
+        undecided = pc.and_not(as_array(value, rows).is_valid(), known)
         result = pc.or_kleene(result, equal(value, evaluate_where(arg, batch, undecided)))
     # x IN () never reaches here; NULL IN (...) is NULL whatever the list holds.
     return pc.if_else(as_array(value, rows).is_valid(), result, pa.scalar(None, pa.bool_()))

@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.schema import TIMESTAMP, type_to_ddl
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import nulls, pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
 
 ROW_KINDS = frozenset({100, 101})
@@ -62,7 +62,7 @@ def _python_function(call: Call, args: list[Value], rows: int) -> Value:
     name, kind = str(call.option("name")), int(call.option("kind"))
     called = _loaded(call.option("command"), name, str(call.option("python")))
     if not rows:
-        return pa.nulls(0, call.type)
+        return nulls(0, call.type)
     arrays = [as_array(arg, rows) for arg in args]
     if kind in ROW_KINDS:
         return _by_row(call, called, arrays, rows)
@@ -71,7 +71,7 @@ def _python_function(call: Call, args: list[Value], rows: int) -> Value:
     return _by_array(call, called, arrays, rows)
 
 
-def _by_row(call: Call, called: Callable[..., Any], arrays: list[pa.Array], rows: int) -> pa.Array:
+def _by_row(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     columns = [[_plain(value, array.type) for value in array.to_pylist()] for array in arrays]
     results = []
     for n in range(rows):
@@ -128,23 +128,22 @@ def _first_wrong(results: list[Any], type_: pa.DataType) -> str:
     return "a result"
 
 
-def _by_series(call: Call, called: Callable[..., Any], arrays: list[pa.Array], rows: int) -> pa.Array:
+def _by_series(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     import pandas as pd
 
     zone = call.option("zone") or "UTC"
 
-    def series(array: pa.Array) -> Any:
+    def series(array: pa.Array[Any]) -> Any:
         if array.type == TIMESTAMP:
             array = pc.local_timestamp(array.cast(pa.timestamp("us", zone)))
         return array.to_pandas(date_as_object=True)
 
-    def convert(result: Any) -> pa.Array:
+    def convert(result: Any) -> pa.Array[Any]:
         if not isinstance(result, pd.Series):
             raise _mismatched(call, f"{type(result).__name__}, not a pandas Series")
         if pa.types.is_timestamp(call.type) and call.type.tz and result.dtype.kind == "M" and result.dt.tz is None:
             result = _localized(result, zone)
-        found = pa.Array.from_pandas(result, type=call.type)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        return as_array(pa.Array.from_pandas(result, type=call.type), rows)  # long texts come in chunks
 
     return _whole(call, called, [series(array) for array in arrays], convert, rows)
 
@@ -157,8 +156,8 @@ def _localized(series: Any, zone: str) -> Any:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
-def _by_array(call: Call, called: Callable[..., Any], arrays: list[pa.Array], rows: int) -> pa.Array:
-    def convert(result: Any) -> pa.Array:
+def _by_array(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
+    def convert(result: Any) -> pa.Array[Any]:
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
         if not isinstance(result, pa.Array):
@@ -182,8 +181,8 @@ def _type_in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
 
 
 def _whole(
-    call: Call, called: Callable[..., Any], inputs: list[Any], convert: Callable[[Any], pa.Array], rows: int
-) -> pa.Array:
+    call: Call, called: Callable[..., Any], inputs: list[Any], convert: Callable[[Any], pa.Array[Any]], rows: int
+) -> pa.Array[Any]:
     """Call a function of whole columns; one of an iterator of columns gets one batch."""
     iterated = call.option("kind") in (PANDAS_ITERATOR, ARROW_ITERATOR)
     try:
@@ -201,7 +200,7 @@ def _whole(
         if isinstance(error, EvaluationError):
             raise
         raise _mismatched(call, str(error)) from None
-    found = pa.concat_arrays(arrays) if arrays else pa.nulls(0, call.type)
+    found = pa.concat_arrays(arrays) if arrays else nulls(0, call.type)
     if len(found) != rows:
         raise _mismatched(call, f"{len(found)} values for {rows} rows")
     return found

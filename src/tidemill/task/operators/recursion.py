@@ -28,10 +28,10 @@ from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import SLICE_ROWS, slice_bytes
 from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.expressions import Ref
-from tidemill.task.operators.arrange import empty_keys
-from tidemill.task.operators.calculate import CalculateOperator
-from tidemill.task.operators.explode import ExplodeOperator
-from tidemill.task.operators.join import matched
+from tidemill.task.operators.joins.arrange import empty_keys
+from tidemill.task.operators.joins.join import matched
+from tidemill.task.operators.rows.calculate import CalculateOperator
+from tidemill.task.operators.rows.explode import ExplodeOperator
 from tidemill.task.program import (
     Arrange,
     Calculate,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,9 +38,9 @@ class ScanOperator(SourceOperator):
     """Reads splits in the order given; rows come in the order of their file.
 
     Only the columns in use are parsed. Malformed fields and rows go to the table's errors table. Once
-    the barrier is reached every split has been reported with its quote parity. Files that cannot be read are told of
-    together, at the barrier, by an error; at once where malformed rows are errors, too. The name of a file that is
-    read anew comes out on port 1, and what its earlier version has in the errors table is withdrawn.
+    the barrier is reached every split has been reported with its quote parity. Files that cannot be read are reported
+    together, by one error at the barrier; at once where malformed rows are errors, too. The name of a file that is read
+    again is emitted on port 1, and the errors of its earlier version are withdrawn.
     """
 
     def __init__(self, step: int, operation: ScanStep) -> None:
@@ -136,9 +137,12 @@ class ScanOperator(SourceOperator):
         self._unreadable.append((split, error))
 
     def start_drain(self) -> bool:
-        """Write the epoch's malformed rows to the errors table, and take out those of versions that were replaced.
+        """Write the epoch's malformed rows to the errors table, and withdraw those of replaced versions of files.
 
-        Unless the epoch cannot be: an error tells of files that cannot be read.
+        Raises
+        ------
+        UnreadableFilesError
+            When files could not be read.
         """
         if self._unreadable:
             raise UnreadableFilesError(self._unreadable)
@@ -161,7 +165,7 @@ class ScanOperator(SourceOperator):
             kept = self._times.in_time(open_, rows, kept)
         return delta if kept is None else delta.filter(kept)
 
-    def _column(self, name: str, split: Split, rows: Rows) -> pa.Array:
+    def _column(self, name: str, split: Split, rows: Rows) -> pa.Array[Any]:
         if self._metadata is not None and name == self.operation.source.metadata:
             return self._metadata.column(split, rows)
         return rows.batch.column(self._needed.index(name))
@@ -170,21 +174,22 @@ class ScanOperator(SourceOperator):
 def _policies(
     source: TableSource, needed: Sequence[str]
 ) -> tuple[Operations | None, EventTimes | None, Metadata | None]:
-    """What a table says of its rows, given the columns that are read."""
+    """The policies of a table, given the columns that are read."""
     operations = times = metadata = None
     if source.op_column is not None:
         operations = Operations(source.op_column, needed.index(source.op_column), *source.op_values)
     if source.watermark is not None:
         times = EventTimes(source.watermark, needed.index(source.watermark))
     if source.metadata is not None:
-        metadata = Metadata(next(f.type for f in source.schema if f.name == source.metadata))
+        type_ = next(f.type for f in source.schema if f.name == source.metadata)
+        metadata = Metadata(cast("pa.StructType", type_))
     return operations, times, metadata
 
 
 def _filtered(
     reader: RowReader | FileRowReader, operation: ScanStep, given: Sequence[str]
 ) -> RowReader | FileRowReader:
-    """The reader of the columns ``given``, told what all its readers ask of a row if it can make use of that."""
+    """The reader of the columns ``given``, with the condition of the scan if the reader can use it."""
     condition = operation.condition
     if condition is None or not isinstance(reader, FilteringReader):
         return reader

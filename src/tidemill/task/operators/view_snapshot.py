@@ -40,7 +40,7 @@ class ViewSnapshotOperator(SourceOperator):
 
     def get_output(self) -> Output | None:
         """Some rows of this partition's vnodes, until all have been given."""
-        if (output := self._held.pop()) is not None:
+        if (output := self._pending.pop()) is not None:
             return output
         if not self._asked:
             return None
@@ -48,5 +48,5 @@ class ViewSnapshotOperator(SourceOperator):
         plan = self.operation.plan
         # The row of an aggregate without GROUP BY that has no state yet comes from the aggregate itself.
         deltas: Iterator[Delta] = read_parts(plan, self.context.state(plan.table).before)
-        self._held.follow(Output(delta) for delta in deltas if len(delta))
-        return self._held.pop()
+        self._pending.follow(Output(delta) for delta in deltas if len(delta))
+        return self._pending.pop()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.task.aggregates.accumulators import AggregateLayout
-from tidemill.task.program.operation import Operation
+from tidemill.task.expressions.texts import Names, listed
+from tidemill.task.program.costs import Cost, CostClass
+from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.row_steps import Arrange
 from tidemill.task.program.tables import StateTable
 from tidemill.task.program.window_calls import WindowCall
@@ -22,8 +25,17 @@ class TopChanges(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table,)
+
+    @property
+    def cost(self) -> Cost:
+        if self.limit is None:
+            return Cost(CostClass.EVERYTHING)
+        return Cost(CostClass.LOOKUPS, f"and the first {self.offset + self.limit} rows")
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        shown = "all" if self.limit is None else self.limit
+        return f"Top {shown} after {self.offset} in {listed(inputs[0], self.rows.columns)}"
 
 
 @dataclass(frozen=True)
@@ -52,10 +64,33 @@ class WindowChanges(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.failing,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table, self.failing)
+
+    @property
+    def cost(self) -> Cost:
+        if self.limit is not None:
+            which = f"first {self.limit} rows" if self.limited == "row_number" else "first ranks"
+            return Cost(CostClass.LOOKUPS, f"and the {which} of affected partitions")
+        if not self.partition:
+            return Cost(CostClass.EVERYTHING)
+        return Cost(CostClass.GROUPS, "reads the rows of affected partitions")
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        return (*inputs[0], *(c.function for c in self.calls))
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        columns = self.rows.columns
+        partition = listed(inputs[0], columns[: self.partition])
+        order = listed(inputs[0], columns[self.partition :][: self.order])
+        limit = ""
+        if self.limit is not None:
+            limit = f" first {self.limit}" if self.limited == "row_number" else f" up to {self.limited} {self.limit}"
+        calls = ", ".join(c.function for c in self.calls)
+        return f"Window [{calls}] by {partition} order {order}{limit}"
+
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+        return keyed[: len(table.key)]

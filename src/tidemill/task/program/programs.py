@@ -10,13 +10,16 @@ Program objects are immutable and picklable: plain data, no Spark, no open files
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tidemill.schema import Schema
 from tidemill.task.aggregates.accumulators import AggregateLayout
-from tidemill.task.program.operation import Operation
+from tidemill.task.expressions.texts import Names
+from tidemill.task.program.costs import Cost, CostClass
+from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.row_steps import Calculate, ScanStep
 from tidemill.task.program.table_steps import ApplyBook, ApplyChangelog, ApplyFileVersions
 from tidemill.task.program.tables import StateTable
@@ -53,8 +56,17 @@ class ViewSnapshot(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.plan.table,)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(CostClass.CHANGES, "once O(n)")
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        return self.plan.schema.names
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        return f"Snapshot of {self.view}"
 
 
 TABLE_STEPS = (ScanStep, ApplyChangelog, ApplyBook, ApplyFileVersions)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.task.expressions.texts import Names
+from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation
 from tidemill.task.program.row_steps import Arrange, Calculate, Explode
 from tidemill.task.program.tables import StateTable
@@ -11,12 +14,12 @@ from tidemill.task.program.tables import StateTable
 
 @dataclass(frozen=True)
 class RecursionJoin:
-    """Rows of a recursion meet those of a relation, by its position among the relations of the step.
+    """Joins the rows of a recursion with those of a relation, given by its position among the relations of the step.
 
-    ``then`` is what is computed of the joined rows: columns of the rows, then those of the relation.
-    ``rows`` is how the rows that meet it are kept: by key, with the level, which is the column behind theirs. What
-    changes of the relation make of the rows of earlier epochs waits in ``pending``, by level, until the loop gets
-    there; nothing of it is stored.
+    ``then`` are calculations over the joined rows: columns of the rows, then those of the relation.
+    ``rows`` says how the rows are kept: by key, with the level, which is the column after theirs. Rows of earlier
+    epochs joined with changes of the relation are kept in ``pending``, by level, until the loop reaches that level;
+    this table is not stored.
     """
 
     relation: int
@@ -28,7 +31,7 @@ class RecursionJoin:
 
 @dataclass(frozen=True)
 class RecursionPath:
-    """What the step of a recursion does with its rows; ``sign`` as in the algebra."""
+    """One path of the step of a recursion; ``sign`` as in the algebra."""
 
     parts: tuple[Calculate | Explode | RecursionJoin, ...]
     sign: int
@@ -38,8 +41,8 @@ class RecursionPath:
 class RecursiveChanges(Operation):
     """Changes of the rows of a recursion. Inputs: the anchor, then the relations, all with vnode 0.
 
-    ``anchor`` says how rows of any level are keyed while they are on their way; nothing of it is stored. ``counted``
-    has the number of rows.
+    ``anchor`` says how rows of any level are keyed in transit; its table is not stored. ``counted`` has the number of
+    rows.
     """
 
     anchor: Arrange
@@ -51,7 +54,7 @@ class RecursiveChanges(Operation):
     rows: int | None
     """How many rows there may be."""
     last: int | None
-    """The level behind which no rows are computed."""
+    """The level after which no rows are computed."""
 
     @property
     def joins(self) -> tuple[RecursionJoin, ...]:
@@ -60,11 +63,19 @@ class RecursiveChanges(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.counted, *(join.rows.table for join in self.joins))
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         kept = (join.rows.table for join in self.joins)
         return (self.counted, *kept, *(relation.table for relation in self.relations))
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(CostClass.LOOKUPS, "and the rows that come or go, level by level")
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        joins = len(self.joins)
+        bound = self.last or self.levels
+        steps = f"{joins} join{'' if joins == 1 else 's'} a level"
+        return f"Recursion, {steps}" + ("" if bound is None else f", at most {bound} levels")

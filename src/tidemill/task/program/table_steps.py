@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill.task.program.operation import Operation
-from tidemill.task.program.row_steps import Arrange
+from tidemill.task.expressions.texts import Names, listed, names_of
+from tidemill.task.program.costs import Cost, CostClass
+from tidemill.task.program.operation import Operation, TableNames
+from tidemill.task.program.row_steps import FILE, Arrange
 from tidemill.task.program.tables import Changelog, FileVersions, StateTable
 
 
@@ -19,6 +22,12 @@ class ArrangeMessages(Operation):
     key: tuple[int, ...]
     values: tuple[int, ...]
     table: StateTable
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        return f"Arrange messages by {listed(inputs[0], self.key)} and place"
+
+    def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
+        return names_of(output, self.key)
 
 
 @dataclass(frozen=True)
@@ -34,13 +43,24 @@ class ApplyChangelog(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.table,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.table,)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(CostClass.LOOKUPS)
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        return self.changelog.rows.names
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        return f"Apply changelog of {listed(self.changelog.rows.names, self.changelog.key)}"
+
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+        return names_of(self.changelog.rows.names, self.changelog.key)
 
 
 @dataclass(frozen=True)
@@ -60,13 +80,21 @@ class ApplyBook(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.orders, self.contents)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.orders,)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(CostClass.LOOKUPS)
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        return self.changelog.rows.names
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        return "Apply order book"
 
 
 @dataclass(frozen=True)
@@ -84,10 +112,21 @@ class ApplyFileVersions(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table,)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(CostClass.CHANGES, "and the earlier rows of files that were overwritten")
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        return self.versions.rows.names
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        return "Apply versions of files"
+
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+        return (FILE, *self.versions.rows.names)

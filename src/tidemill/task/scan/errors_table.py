@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,11 @@ from tidemill.task.dataflow.operator import Context
 from tidemill.task.program import StateTable
 
 _HELD = 4096
-"""Rows that are held as objects."""
+"""Rows that are collected as objects before they are written."""
 
 
 class ErrorsTable:
-    """What a scan writes to the errors table in one epoch, and takes out of it.
+    """The rows that a scan adds to the errors table in one epoch, and those that it withdraws.
 
     Parameters
     ----------
@@ -33,17 +34,17 @@ class ErrorsTable:
         self._replaced: set[str] = set()
 
     def add(self, split: Split, errors: Iterable[RowError], context: Context) -> None:
-        """Some rows of a split."""
+        """Add errors of a split."""
         self._found += [(split, error) for error in errors]
         if len(self._found) > _HELD:
             self._write(context)
 
     def replace(self, path: str) -> None:
-        """What an earlier version of a file has there is to go. Of a file there is one first split that says so."""
+        """Withdraw the errors of the earlier version of a file. Exactly one split of a file asks for it."""
         self._replaced.add(path)
 
     def flush(self, context: Context) -> None:
-        """Write what is held."""
+        """Withdraw and write everything that was collected."""
         if self._replaced:
             self._withdraw(context)
         self._write(context)
@@ -61,7 +62,7 @@ class ErrorsTable:
         context.state(self._table).write(negated(rows))
 
 
-def errors_columns(errors: Sequence[tuple[Split, RowError]]) -> list[pa.Array]:
+def errors_columns(errors: Sequence[tuple[Split, RowError]]) -> list[pa.Array[Any]]:
     """Columns of an errors table: file, position, line, at, column, reason, raw."""
     return [
         pa.array([s.path for s, _ in errors], pa.string()),

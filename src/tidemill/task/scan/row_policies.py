@@ -1,11 +1,11 @@
-"""What becomes of rows by what a table says of them: deletions, late rows, metadata.
+"""Policies of a table for its rows: deletions, late rows, metadata.
 
-A policy reads columns of a buffer's rows, tells the split what is wrong with some, and gives which rows are kept.
+A policy reads columns of a buffer's rows, reports errors to the split, and says which rows are kept.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,8 @@ class Operations:
     def weights(self, split: ScannedSplit, rows: Rows) -> tuple[npt.NDArray[np.int64], Kept]:
         """+1 or -1 for each row, and the rows that have one of the values."""
         found = rows.batch.column(self._place)
-        inserts = pc.fill_null(pc.equal(found, self._insert), False)
-        deletes = pc.fill_null(pc.equal(found, self._delete), False)
+        inserts: Any = pc.equal(found, pa.scalar(self._insert)).fill_null(False)
+        deletes: Any = pc.equal(found, pa.scalar(self._delete)).fill_null(False)
         weights = np.where(deletes.to_numpy(zero_copy_only=False), -1, 1).astype(np.int64)
         known = pc.or_(inserts, deletes)
         if known.true_count == len(known):
@@ -68,13 +68,13 @@ class EventTimes:
         """Rows that are not late, of those kept so far."""
         times = rows.batch.column(self._place).cast(pa.int64())
         if split.split.watermark is not None:
-            late = pc.fill_null(pc.less(times, split.split.watermark), False)
+            late: Any = pc.less(times, pa.scalar(split.split.watermark)).fill_null(False)
             if kept is not None:
                 late = pc.and_(late, kept)
             if late.true_count:
                 self._note(split, rows, np.flatnonzero(late.to_numpy(zero_copy_only=False)))
                 kept = pc.invert(late) if kept is None else pc.and_not(kept, late)
-        split.see(times if kept is None else times.filter(kept))
+        split.note_event_times(times if kept is None else times.filter(kept))
         return kept
 
     def _note(self, split: ScannedSplit, rows: Rows, late: npt.NDArray[np.int64]) -> None:
@@ -88,20 +88,20 @@ class Metadata:
 
     Parameters
     ----------
-    type_ : pyarrow.DataType
+    type_ : pyarrow.StructType
     """
 
-    def __init__(self, type_: pa.DataType) -> None:
+    def __init__(self, type_: pa.StructType) -> None:
         self._type = type_
         self._file: FileMetadata | None = None
 
-    def column(self, split: Split, rows: Rows) -> pa.Array:
-        """The column for some rows of a split; what makes it is kept for later ones."""
+    def column(self, split: Split, rows: Rows) -> pa.Array[Any]:
+        """The column for some rows of a split."""
         if self._file is None or self._file.split is not split:
             self._file = FileMetadata(split, self._type)
         return self._file.column(rows.positions)
 
 
-def file_column(path: str, rows: int) -> pa.Array:
+def file_column(path: str, rows: int) -> pa.Array[Any]:
     """The file of some rows, in short, of a table whose files may be overwritten."""
     return pa.repeat(pa.scalar(file_digest(path), pa.binary()), rows)

@@ -1,4 +1,4 @@
-"""One split that is being read by a scan: its rows, what is wrong with them, and what is counted of it."""
+"""One split that a scan reads: its rows, their errors, and its counters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,8 +35,8 @@ class ScannedSplit:
         Of that format, for the columns that are wanted.
     options : mapping
         Those of the table, with names in lower case.
-    coming : Future, optional
-        The bytes of a small object, which somebody has asked for.
+    prefetched : Future, optional
+        The bytes of a small object whose download has begun.
 
     Raises
     ------
@@ -49,7 +50,7 @@ class ScannedSplit:
         format_: Format,
         reader: RowReader | FileRowReader,
         options: Mapping[str, str],
-        coming: Future[bytes] | None = None,
+        prefetched: Future[bytes] | None = None,
     ) -> None:
         self.split = split
         self.rows = self.late = 0
@@ -62,7 +63,7 @@ class ScannedSplit:
         raw = split if split.encoded is None else replace(split, start=0, end=split.size)
         version = (split.path, split.size, split.modified)
         self._lines = lines_of(format_, reader_of(raw, options), split.path, split.size, options, version)
-        file = reader_of(raw, options, parse_read_mode(options).buffer_bytes, coming)
+        file = reader_of(raw, options, parse_read_mode(options).buffer_bytes, prefetched)
         part = FilePart(split.path, split.start, split.end, split.size, split.in_quotes, split.encoded is not None)
         with _naming(split):
             self._open = OpenSplit(reader, file, part, options, intact=True)
@@ -93,20 +94,20 @@ class ScannedSplit:
             raise error.on_line(self._lines.of([error.position])[0]) from error
 
     def close(self) -> None:
-        """Let go of the file; may be called twice."""
+        """Close the file; may be called twice."""
         self._open.close()
         if self._lines is not None:
             self._lines.close()
 
     def reject(self, error: RowError) -> None:
-        """Something is malformed."""
+        """Count a malformed row or field."""
         self._malformed += 1
         self._dropped += error.dropped
         self._malformed_at.add(error.position)
         self._found.append(error)
 
     def note(self, errors: Iterable[RowError]) -> None:
-        """Something belongs into the table of errors, but is not malformed."""
+        """Add rows to the errors table that are not malformed."""
         self._found += errors
 
     def take_errors(self) -> Sequence[RowError]:
@@ -123,14 +124,14 @@ class ScannedSplit:
             self._example = next((e for e in found if e.position == first and e.reason != "late"), None)
         return found
 
-    def see(self, times: pa.Array) -> None:
+    def note_event_times(self, times: pa.Array[Any]) -> None:
         """Note the event times of admitted rows."""
         latest = pc.max(times).as_py()
         if latest is not None and (self._latest is None or latest > self._latest):
             self._latest = latest
 
     def result(self) -> SplitResult:
-        """What the barrier needs to know, when all has been read."""
+        """The report of the split, once all of it has been read."""
         split, encoded = self.split, self._open.encoded
         if encoded is not None:
             encoded = max(encoded, split.encoded or 0)  # it is an estimate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +60,10 @@ def _runs(ids: Ints) -> tuple[Ints, Ints, Ints]:
 class RangeOrder:
     """What a RANGE frame with an offset needs: the ORDER BY value of each row, and how it is ordered."""
 
-    values: pa.Array
+    values: pa.Array[Any]
     key: KeyColumn
 
-    def words(self, values: pa.Array) -> tuple[Ints, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    def words(self, values: pa.Array[Any]) -> tuple[Ints, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """Values as (class, high word, low word) that ascend in the order of the window."""
         high, low = order_words(values)
         null = values.is_null().to_numpy(zero_copy_only=False)
@@ -74,7 +75,7 @@ class RangeOrder:
 
 
 def frame_bounds(
-    frame: Frame, rows: OrderedRows, order: RangeOrder | None, lower: pa.Array | None, upper: pa.Array | None
+    frame: Frame, rows: OrderedRows, order: RangeOrder | None, lower: pa.Array[Any] | None, upper: pa.Array[Any] | None
 ) -> tuple[Ints, Ints]:
     """Start and end of the frame of each row (int64[n] each).
 

@@ -12,7 +12,7 @@ from tidemill.state.folds.extremes import take_or_null
 from tidemill.state.folds.sliding import slide_double_doubles, slide_extremes, slide_ints, slide_wide
 from tidemill.state.folds.sliding_quads import slide_quads
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Array
 from tidemill.task.aggregates.functions import finish
 from tidemill.task.program.window_calls import WindowCall
 from tidemill.task.windows.frames import OrderedRows
@@ -21,7 +21,7 @@ from tidemill.task.windows.groups import of_frames
 Ints = npt.NDArray[np.int64]
 
 
-def ranking(call: WindowCall, rows: OrderedRows) -> pa.Array:
+def ranking(call: WindowCall, rows: OrderedRows) -> Array:
     """``row_number``, ``rank``, ``dense_rank``, ``percent_rank``, ``cume_dist`` or ``ntile`` of each row."""
     places = np.arange(len(rows)) - rows.first
     size = rows.last - rows.first
@@ -46,7 +46,7 @@ def ranking(call: WindowCall, rows: OrderedRows) -> pa.Array:
     return column(result.astype(np.int64)).cast(call.type)
 
 
-def shifted(call: WindowCall, rows: OrderedRows, values: pa.Array, default: pa.Array) -> pa.Array:
+def shifted(call: WindowCall, rows: OrderedRows, values: Array, default: Array) -> Array:
     """LAG and LEAD: the value ``call.number`` rows away in the partition, else the default of the current row."""
     places = np.arange(len(rows))
     if not call.ignore_nulls or call.number == 0:
@@ -64,14 +64,14 @@ def shifted(call: WindowCall, rows: OrderedRows, values: pa.Array, default: pa.A
     return _with_default(values, default, found, inside)
 
 
-def _with_default(values: pa.Array, default: pa.Array, found: Ints, inside: npt.NDArray[np.bool_]) -> pa.Array:
+def _with_default(values: Array, default: Array, found: Ints, inside: npt.NDArray[np.bool_]) -> Array:
     if pa.types.is_null(default.type) or default.null_count == len(default):
         return take_or_null(values, np.where(inside, found, -1))
     both = pa.concat_arrays([values, default])
     return both.take(column(np.where(inside, found, len(values) + np.arange(len(found)))))
 
 
-def valued(call: WindowCall, values: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
+def valued(call: WindowCall, values: Array, starts: Ints, ends: Ints) -> Array:
     """``first``, ``last`` or ``nth`` value of each frame, NULL when the frame has no such row."""
     if call.ignore_nulls:
         before, present = _present(values)
@@ -91,7 +91,7 @@ def valued(call: WindowCall, values: pa.Array, starts: Ints, ends: Ints) -> pa.A
     return take_or_null(values, np.where(inside, wanted, -1))
 
 
-def _present(values: pa.Array) -> tuple[Ints, Ints]:
+def _present(values: Array) -> tuple[Ints, Ints]:
     """How many values before each row are not NULL (int64[n + 1]), and the rows that have one."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(valid, dtype=np.int64)]), np.flatnonzero(valid)
@@ -106,11 +106,11 @@ def _at(rows: Ints, wanted: Ints, inside: npt.NDArray[np.bool_]) -> Ints:
 
 def aggregated(
     layout: AggregateLayout,
-    values: list[pa.Array],
-    accumulated: list[list[pa.Array]],
+    values: list[Array],
+    accumulated: list[list[Array]],
     starts: Ints,
     ends: Ints,
-) -> pa.Array:
+) -> Array:
     """An aggregate function of each frame.
 
     Parameters
@@ -127,7 +127,7 @@ def aggregated(
     EvaluationError
         TM3002 when a sum does not fit its type.
     """
-    columns: list[pa.Array] = []
+    columns: list[Array] = []
     for accumulator, parts in zip(layout.accumulators, accumulated, strict=True):
         if accumulator.recomputed:
             columns.append(_recomputed(accumulator, values, starts, ends))
@@ -138,15 +138,15 @@ def aggregated(
 
 
 def totals(
-    layout: AggregateLayout, values: list[pa.Array], accumulated: list[list[pa.Array]], count: int
-) -> tuple[list[pa.Array], list[list[pa.Array]]]:
+    layout: AggregateLayout, values: list[Array], accumulated: list[list[Array]], count: int
+) -> tuple[list[Array], list[list[Array]]]:
     """A row of arguments and one of each accumulator that stand for the first ``count`` rows, in any frame with them.
 
     Parameters are otherwise those of :func:`aggregated`; one accumulator at most is recomputed, a minimum or a maximum.
     """
     starts, ends = np.zeros(1, np.int64), np.full(1, count)
     first = [v.slice(0, 1) for v in values]
-    parts: list[list[pa.Array]] = []
+    parts: list[list[Array]] = []
     for accumulator, columns in zip(layout.accumulators, accumulated, strict=True):
         if accumulator.recomputed:
             assert accumulator.argument is not None
@@ -157,7 +157,7 @@ def totals(
     return first, parts
 
 
-def _recomputed(accumulator: Accumulator, values: list[pa.Array], starts: Ints, ends: Ints) -> pa.Array:
+def _recomputed(accumulator: Accumulator, values: list[Array], starts: Ints, ends: Ints) -> Array:
     assert accumulator.argument is not None
     argument = values[accumulator.argument]
     if accumulator.of_group:
@@ -167,8 +167,8 @@ def _recomputed(accumulator: Accumulator, values: list[pa.Array], starts: Ints, 
     return take_or_null(values[accumulator.others[0]] if accumulator.others else argument, extremes)
 
 
-def _slide(accumulator: Accumulator, parts: list[pa.Array], starts: Ints, ends: Ints) -> list[pa.Array]:
-    found: list[pa.Array] = []
+def _slide(accumulator: Accumulator, parts: list[Array], starts: Ints, ends: Ints) -> list[Array]:
+    found: list[Array] = []
     for op in accumulator.merge_ops():
         first = parts[len(found)]
         if op is MergeOp.SUM_I128:

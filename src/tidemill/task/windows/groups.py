@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidemill.kernels.columns import column
 from tidemill.state.folds.sliding import order_words
 from tidemill.state.runs.searching import expand
-from tidemill.task.aggregates.accumulators import Accumulator
+from tidemill.task.aggregates.accumulators import Accumulator, Array
 from tidemill.task.aggregates.group_values import of_group
 from tidemill.task.functions.columns.sizes import check_size
 
@@ -26,7 +26,7 @@ _PAIRS = 1 << 20
 """Pairs of frame and row that are looked at together."""
 
 
-def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: Ints, pairs: int = _PAIRS) -> pa.Array:
+def of_frames(accumulator: Accumulator, values: Array, starts: Ints, ends: Ints, pairs: int = _PAIRS) -> Array:
     """An accumulator that is made of all values of a group, for each frame.
 
     Parameters
@@ -77,12 +77,12 @@ def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: In
         check_size(size)
     every = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
     if pa.types.is_list(every.type) and len(every):
-        sizes = pc.fill_null(pc.list_value_length(every), 0).to_numpy(zero_copy_only=False)
+        sizes = pc.list_value_length(every).fill_null(0).to_numpy(zero_copy_only=False)
         check_size(float(sizes[which].sum()) * every.nbytes / max(1, int(sizes.sum())))
     return every.take(column(which))
 
 
-def _ranks(values: pa.Array) -> tuple[Ints, Ints]:
+def _ranks(values: Array) -> tuple[Ints, Ints]:
     """The place of each value among the different ones, and for each place a row that has the value."""
     high, low = order_words(values)
     order = np.lexsort((low, high))

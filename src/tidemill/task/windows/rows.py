@@ -26,7 +26,7 @@ _LEAST_BYTES = 64 << 20
 
 
 class Sides(Enum):
-    """Which rows of a partition are looked at: those of before the epoch, those of after it, or both."""
+    """Which rows of a partition are read: those before the epoch, those after it, or both."""
 
     BEFORE = 1
     AFTER = 2
@@ -34,7 +34,7 @@ class Sides(Enum):
 
 
 def weights_of(rows: Rows, sides: Sides) -> tuple[_Ints, _Ints]:
-    """How often each row was there and is there; 0 on a side that is not looked at.
+    """How often each row occurs before and after the epoch; 0 on a side that is not read.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def weights_of(rows: Rows, sides: Sides) -> tuple[_Ints, _Ints]:
     return none if sides is Sides.AFTER else was, none if sides is Sides.BEFORE else now
 
 
-def there(rows: Rows, sides: Sides) -> Rows:
-    """The rows that are there on a side that is looked at."""
+def present_rows(rows: Rows, sides: Sides) -> Rows:
+    """The rows that occur on a side that is read."""
     before, after = weights_of(rows, sides)
     return rows.take(np.flatnonzero((before > 0) | (after > 0)))
 
 
 def rows_together(parts: Sequence[Rows], limit: int) -> int:
-    """How many rows of some runs may be looked at together; ``limit`` is what a task may hold, 0 for no limit."""
+    """How many rows of some runs may be in memory together; ``limit`` is in bytes, 0 for no limit."""
     return max(1, max(limit, _LEAST_BYTES) // row_bytes(parts))
 
 
@@ -65,12 +65,12 @@ def row_bytes(parts: Sequence[Rows]) -> int:
 
 
 def partition_rows(table: TableState, partitions: Keys, sides: Sides, limit: int) -> Rows:
-    """All rows of some partitions that are there on a side that is looked at.
+    """All rows of some partitions that occur on a side that is read.
 
     Parameters
     ----------
     limit : int
-        What a task may hold; 0 for no limit.
+        Bytes that a task may hold; 0 for no limit.
 
     Raises
     ------
@@ -80,16 +80,16 @@ def partition_rows(table: TableState, partitions: Keys, sides: Sides, limit: int
     parts = table.now.parts()
     most = rows_together(parts, limit)
     if len(partitions) > 1 or sum(map(len, parts)) <= most:
-        return there(table.compare(partitions), sides)
+        return present_rows(table.compare(partitions), sides)
     found: list[Rows] = []
     count = 0
     for rows in table.compare_blocks(partitions[0], slice_rows(parts)):
-        kept = there(rows, sides)
+        kept = present_rows(rows, sides)
         found.append(kept)
         count += max(len(kept), *(int(weights.sum()) for weights in weights_of(kept, sides)))
         if limit and count > most:
             raise partition_too_large(count, row_bytes(parts) * count)
-    return joined(found) if found else there(table.compare(partitions), sides)
+    return joined(found) if found else present_rows(table.compare(partitions), sides)
 
 
 def joined(found: list[Rows]) -> Rows:

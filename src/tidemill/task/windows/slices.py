@@ -1,9 +1,9 @@
 """Window functions over a partition that is too large to be in memory: slices of its rows, in their order.
 
-A slice has rows before and behind it, as many as functions look back and ahead. What lies further back is carried from
-slice to slice: how many rows and peers there are, and the totals of frames that begin with the partition. Totals of
-doubles are not carried, since their last bits tell in which order they were added up: rows are taken back as they were
-given, whatever slices there were then.
+A slice is read with as many rows before and after it as functions look back and ahead. Of earlier rows their number,
+the number of their peers, and the totals of frames that begin with the partition are carried from slice to slice.
+Totals of doubles are not carried: their last bits depend on the order of addition, and a retracted row must equal the
+one that was emitted, whatever the slices were then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout, Array
 from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import WindowCall
 from tidemill.task.windows.functions import totals
@@ -24,8 +24,6 @@ _Ints = npt.NDArray[np.int64]
 _REACH = 1000
 """Most rows that a function may look back or ahead."""
 _COUNTED = frozenset({"row_number", "rank", "dense_rank"})
-_ADDED = frozenset({"rows", "count", "sum_i64", "sum_i128", "sum_wide"})
-_EXTREMES = frozenset({"min", "max"})
 
 
 def in_slices(operation: WindowChanges) -> bool:
@@ -68,13 +66,13 @@ def _carried(layout: AggregateLayout | None) -> bool:
     """Whether the totals of an aggregate function can be carried on."""
     if layout is None:
         return False
-    extremes = sum(a.kind in _EXTREMES for a in layout.accumulators)
-    return extremes <= 1 and all(a.kind in _ADDED | _EXTREMES for a in layout.accumulators)
+    kept = layout.accumulators
+    return all(a.declared.carried for a in kept) and sum(a.recomputed for a in kept) <= 1
 
 
 @dataclass
 class Carry:
-    """What lies before the rows that are in memory, of one side.
+    """The rows of one side that come before those in memory.
 
     ``rows`` and ``peers`` count; ``totals`` has, by the position of a function whose frame begins with the partition,
     a row of its arguments and one of each of its accumulators that stand for all of them.
@@ -82,11 +80,11 @@ class Carry:
 
     rows: int = 0
     peers: int = 0
-    totals: dict[int, tuple[list[pa.Array], list[list[pa.Array]]]] = field(default_factory=dict)
+    totals: dict[int, tuple[list[Array], list[list[Array]]]] = field(default_factory=dict)
 
     def joined(
-        self, call: int, values: list[pa.Array], accumulated: list[list[pa.Array]]
-    ) -> tuple[list[pa.Array], list[list[pa.Array]]]:
+        self, call: int, values: list[Array], accumulated: list[list[Array]]
+    ) -> tuple[list[Array], list[list[Array]]]:
         """Arguments and accumulators of the rows in memory, behind the row of all before them, if there is any."""
         if call not in self.totals:
             return values, accumulated
@@ -100,8 +98,8 @@ class Carry:
         self,
         call: int,
         layout: AggregateLayout,
-        values: list[pa.Array],
-        accumulated: list[list[pa.Array]],
+        values: list[Array],
+        accumulated: list[list[Array]],
         count: int,
     ) -> None:
         """Add the first ``count`` rows in memory to the totals of a function."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from tidemill.kernels.byte_masks import byte_at, inlined, kernel
 
-OUTSIDE, FRESH, OWED = 0, 1, 2
-"""Where in a file of arrays: outside of them; inside one, behind its bracket or behind a comma."""
+OUTSIDE, AFTER_BRACKET, AFTER_COMMA = 0, 1, 2
+"""Where in a file of arrays a byte is: outside of them; inside one, behind its bracket or behind a comma."""
 
 _QUOTE, _COMMA, _COLON, _BACKSLASH = 0x22, 0x2C, 0x3A, 0x5C
 _OPEN_BRACKET, _CLOSE_BRACKET, _OPEN_BRACE, _CLOSE_BRACE = 0x5B, 0x5D, 0x7B, 0x7D
@@ -36,7 +36,7 @@ def part_elements(buf, begin, state, starts, ends):
     begin : int
         First byte to read, outside of texts.
     state : int
-        ``OUTSIDE``, ``FRESH`` or ``OWED`` at that byte.
+        ``OUTSIDE``, ``AFTER_BRACKET`` or ``AFTER_COMMA`` at that byte.
     starts, ends : ndarray of int32
         Receive where the records lie, as many of them as there is room for.
 
@@ -68,7 +68,7 @@ def part_elements(buf, begin, state, starts, ends):
                             count = _note(starts, ends, count, first, i)
                         first = np.int64(-1)
                         if c == _OPEN_BRACKET:
-                            state = FRESH
+                            state = AFTER_BRACKET
                             continue
                         depth = np.int64(1)
                     elif c in (_CLOSE_BRACE, _CLOSE_BRACKET, _COMMA, _COLON):
@@ -78,10 +78,10 @@ def part_elements(buf, begin, state, starts, ends):
                 elif depth == 0 and c in (_COMMA, _CLOSE_BRACKET):
                     if first >= 0:
                         count = _note(starts, ends, count, first, i)
-                    elif state == OWED or c == _COMMA:
+                    elif state == AFTER_COMMA or c == _COMMA:
                         count = _note(starts, ends, count, i, i)
                     first = np.int64(-1)
-                    state = OWED if c == _COMMA else OUTSIDE
+                    state = AFTER_COMMA if c == _COMMA else OUTSIDE
                     continue
                 elif c in (_OPEN_BRACE, _OPEN_BRACKET):
                     depth += 1

@@ -1,4 +1,4 @@
-"""The index of a buffer of JSON records: what phase 1 tells phase 2."""
+"""The index of a buffer of JSON records: what phase 1 hands to phase 2."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class ValueIndex:
         return lengths, np.repeat(firsts - begins, lengths) + np.arange(total)
 
 
-class _Kept(threading.local):
-    """Memory of one thread that is used again: to get it anew costs as much as to fill it."""
+class _ThreadMemory(threading.local):
+    """Arrays of one thread that are used again: to allocate them costs as much as to fill them."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, npt.NDArray[Any]] = {}
@@ -113,8 +113,8 @@ class _Kept(threading.local):
         self.per_row: npt.NDArray[np.float64] = np.empty(0)
 
     def take(self, name: str, size: int, type_: type[np.generic], clear: bool) -> npt.NDArray[Any]:
-        """Room for so many numbers, zero or as they are; too much is not kept."""
-        if size * np.dtype(type_).itemsize > _MOST_KEPT:
+        """An array of ``size``, zeroed or with what it held; one beyond ``_MOST_REUSED`` bytes is new."""
+        if size * np.dtype(type_).itemsize > _MOST_REUSED:
             return _fresh(name, size, type_, clear)
         kept = self.arrays.get(name)
         if kept is None or kept.size < size:
@@ -133,8 +133,8 @@ class _Kept(threading.local):
         return capacity
 
 
-_kept = _Kept()
-_MOST_KEPT = 1 << 24
+_memory = _ThreadMemory()
+_MOST_REUSED = 1 << 24
 
 
 def _fresh(name: str, size: int, type_: type[np.generic], clear: bool) -> npt.NDArray[Any]:
@@ -143,7 +143,7 @@ def _fresh(name: str, size: int, type_: type[np.generic], clear: bool) -> npt.ND
 
 def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64], fresh: bool = False) -> Room:
     """Room for so many rows, elements and entries, in the memory of the thread or, if ``fresh``, in other."""
-    take = _fresh if fresh else _kept.take
+    take = _fresh if fresh else _memory.take
     room = np.array([int(capacity[node.level]) for node in order], np.int64)
     lists = np.array([bool(node.element or node.key) for node in order]) * room
     total, listed = int(room.sum()), int(lists.sum())
@@ -207,7 +207,7 @@ def index_values(
     begin : int
         First byte to read.
     rows : int
-        So many lines there are, at most.
+        Upper limit of the number of lines.
     state : int or None
         None for lines, else where in a file of arrays the buffer begins.
     order : sequence of Node
@@ -220,7 +220,7 @@ def index_values(
     extents = Extents(state is None, first_bytes, last_bytes)
     found_at = np.empty((3, rows), np.int32)
     records = Records(found_at[0], found_at[1], found_at[2], np.empty(rows, np.uint8))
-    room = _make_room(order, _kept.first_capacity(tree, rows, data.size))
+    room = _make_room(order, _memory.first_capacity(tree, rows, data.size))
     found, at = 0, begin
     while True:
         found, at, level = walk_records(data, at, found, extents, max_depth, tree, room, records)
@@ -229,7 +229,7 @@ def index_values(
         assert level > 0, "a buffer has more lines than were counted"
         room = _more_room(order, room, level)
     if rows:
-        _kept.per_row = room.used / rows
+        _memory.per_row = room.used / rows
     if state is None and found and records.starts[0] == begin:
         records.starts[0] = 0  # the byte order mark is part of the first line
     return ValueIndex(

@@ -84,8 +84,8 @@ class Tree(NamedTuple):
     read_as : uint8
         ``WHOLE``, ``DOUBLE`` or ``NO_NUMBER``.
     beyond : uint8
-        What is noted of a record when an object at the node has a key that is none of its fields: nothing with 0,
-        else the greatest counts.
+        The mark of a record in which an object at the node has a key that is none of its fields; 0 is no mark, and of
+        several the greatest counts.
     levels : int
     """
 
@@ -204,18 +204,26 @@ def same_bytes(left, at, left_size, right, other, right_size, length):
     return _word(left, at + k, length - k, left_size) == _word(right, other + k, length - k, right_size)
 
 
-@kernel
-def find_field(tree, node, buf, at, length):
-    """The field of a node of the name ``buf[at : at + length]``, or -1."""
-    mask = np.int64(tree.slot_mask[node])
+@inlined
+def find_key(keys, key_start, key_size, slot_base, slot_mask, slots, node, buf, at, length):
+    """:func:`find_field` by the arrays of the tree: for loops, in which each use of a tuple would count references."""
+    mask = np.int64(slot_mask[node])
     size = np.int64(buf.size)
     place = hash_of(buf, at, length, size) & mask
     while True:
-        child = np.int64(tree.slots[tree.slot_base[node] + place])
+        child = np.int64(slots[slot_base[node] + place])
         if child < 0:
             return np.int64(-1)
-        if tree.key_size[child] == length and same_bytes(
-            tree.keys, np.int64(tree.key_start[child]), np.int64(tree.keys.size), buf, at, size, length
+        if key_size[child] == length and same_bytes(
+            keys, np.int64(key_start[child]), np.int64(keys.size), buf, at, size, length
         ):
             return child
         place = (place + 1) & mask
+
+
+@kernel
+def find_field(tree, node, buf, at, length):
+    """The field of a node of the name ``buf[at : at + length]``, or -1."""
+    return find_key(
+        tree.keys, tree.key_start, tree.key_size, tree.slot_base, tree.slot_mask, tree.slots, node, buf, at, length
+    )

@@ -1,7 +1,7 @@
 """Phase 1 of JSON: one pass over the bytes of records that finds where the needed values are, and reads numbers.
 
-The grammar is that of RFC 8259 and of Python's ``json``, with ``NaN`` and ``Infinity``, and all of a record is held to
-it, needed or not: so which records are malformed never depends on the columns in use.
+The grammar is that of RFC 8259 and of Python's ``json``, with ``NaN`` and ``Infinity``, and all of a record is checked
+against it: so which records are malformed never depends on the columns in use.
 
 Records of one file look alike. What stands between two values of an object (``,"price":``, with all white space) is
 therefore compared, eight bytes at a time, with what stood there in records before; only where it differs is a key read
@@ -52,9 +52,9 @@ OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE = 0x5B, 0x5D, 0x7B, 0x7D
 
 _REGIONS = 32
 _SLOTS = 64
-"""So many objects by their place in a record are remembered, and so many keys of each."""
+"""How many objects are remembered, by their place in a record, and how many keys of each."""
 _LOOKAHEAD = 4
-"""So many keys may be left out in a row before one is looked up."""
+"""How many remembered keys are compared before a key is looked up."""
 
 _EXACT_MANTISSA = np.uint64(1 << 53)
 _GREATEST = np.uint64((1 << 63) - 1)
@@ -172,7 +172,7 @@ def _next_newline(buf, at):
 
 
 @inlined
-def _same_glue(buf, at, other, length):
+def _same_between(buf, at, other, length):
     """Whether two pieces of a buffer are equal; 8 bytes behind each are in the buffer too."""
     k = np.int64(0)
     while length - k > 8:
@@ -242,9 +242,9 @@ class Records(NamedTuple):
 def walk_records(buf, at, row, extents, max_depth, tree, room, records):
     """Go through complete records.
 
-    This is one function, long as it is. Steps of it that were functions counted references to the arrays that they were
-    given, at each call: reading took 1.15 times as long with functions for texts and numbers, 2 times with one for the
-    search of a remembered key, and 10 times with one that took ``tree`` and ``room``.
+    This is one function, because parts of it that were functions counted references to their arrays at each call:
+    reading took 1.15 times as long with functions for texts and numbers (1.03 times if they were inlined), 2 times with
+    one for the search of a remembered key, and 10 times with one that took ``tree`` and ``room``.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
         First byte to read, and number of the first record: 0, or what an earlier call returned.
     extents : Extents
     max_depth : int
-        Objects and arrays may lie within one another so deep.
+        Greatest depth of nested objects and arrays.
     tree : Tree
     room : Room
         Its ``starts``, ``ends`` and ``kinds`` are all zero from ``used`` on.
@@ -267,10 +267,10 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
         go on, or -1 for the end of the buffer.
     """
     size = np.int64(buf.size)
-    glue_at = np.empty(_REGIONS * _SLOTS, np.int32)
-    glue_code = np.empty(_REGIONS * _SLOTS, np.int32)  # twice the length, and 1 for the first of an object
-    glue_node = np.empty(_REGIONS * _SLOTS, np.int32)
-    glue_child = np.empty(_REGIONS * _SLOTS, np.int32)
+    between_at = np.empty(_REGIONS * _SLOTS, np.int32)
+    between_code = np.empty(_REGIONS * _SLOTS, np.int32)  # twice the length, and 1 for the first of an object
+    between_node = np.empty(_REGIONS * _SLOTS, np.int32)
+    between_child = np.empty(_REGIONS * _SLOTS, np.int32)
     slots_known = np.zeros(_REGIONS, np.int64)
     region_node = np.full(_REGIONS, -2, np.int32)
     region_node[0] = 0
@@ -323,7 +323,7 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
         open_node = np.int64(-1)
         open_instance = np.int64(0)
         closer = np.int64(0)
-        held = np.int64(-1)
+        inner_node = np.int64(-1)
         fresh = False
         region = np.int64(-1)
         cursor = np.int64(0)
@@ -418,14 +418,14 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                 if depth > 0:
                     child = np.int64(-1)
                     if slot >= 0:
-                        child = np.int64(item_at(glue_child, slot))
+                        child = np.int64(item_at(between_child, slot))
                         if child < 0 or item_at(region_node, child) != node:
                             child = regions if regions < _REGIONS else np.int64(-1)
                             if child >= 0:
                                 regions += 1
                                 region_node[child] = node
-                                glue_child[child * _SLOTS] = -1
-                                glue_child[slot] = child
+                                between_child[child * _SLOTS] = -1
+                                between_child[slot] = child
                 put_item(stack_node, depth, open_node)
                 put_item(stack_instance, depth, open_instance)
                 put_item(stack_cursor, depth, cursor)
@@ -439,16 +439,16 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                 slot = np.int64(-1)
                 fresh = True
                 closer = np.int64(CLOSE_BRACE if c == OPEN_BRACE else CLOSE_BRACKET)
-                held = np.int64(-1)
+                inner_node = np.int64(-1)
                 if node >= 0:
                     place = item_at(base, node) + instance
                     if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
                         _forget(tree, room, node, instance)
                     put_item(kinds, place, OBJECT if c == OPEN_BRACE else ARRAY)
                     put_item(starts, place, at)
-                    held = np.int64(item_at(map_key, node) if c == OPEN_BRACE else item_at(element, node))
-                    if held >= 0:
-                        firsts[list_base[node] + instance] = used[item_at(level_of, held)]
+                    inner_node = np.int64(item_at(map_key, node) if c == OPEN_BRACE else item_at(element, node))
+                    if inner_node >= 0:
+                        firsts[list_base[node] + instance] = used[item_at(level_of, inner_node)]
                         lengths[list_base[node] + instance] = 0
                 elif node < lowest:
                     lowest = node
@@ -471,26 +471,26 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
             # What stands behind a value or a bracket: another value, perhaps with a key, or the end of what is open.
             value_due = False
             while not value_due:
-                glue = at
+                between = at
                 if region >= 0 and closer == CLOSE_BRACE:
                     known_slots = item_at(slots_known, region)
                     last = min(cursor + _LOOKAHEAD, known_slots)
                     k = cursor
                     while k < last:
-                        code = item_at(glue_code, region * _SLOTS + k)
+                        code = item_at(between_code, region * _SLOTS + k)
                         length = code >> 1
                         if (
                             (code & 1 != 0) == fresh
                             and at + length + 8 <= size
-                            and _same_glue(buf, at, item_at(glue_at, region * _SLOTS + k), length)
+                            and _same_between(buf, at, item_at(between_at, region * _SLOTS + k), length)
                         ):
                             break
                         k += 1
                     if k < last:
                         slot = region * _SLOTS + k
-                        node = item_at(glue_node, slot)
+                        node = item_at(between_node, slot)
                         instance = open_instance
-                        at = at + (item_at(glue_code, slot) >> 1)
+                        at = at + (item_at(between_code, slot) >> 1)
                         cursor = k + 1
                         fresh = False
                         break
@@ -513,9 +513,9 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                     region = np.int64(item_at(stack_region, depth))
                     closer = np.int64(item_at(stack_closer, depth))
                     fresh = False
-                    held = np.int64(-1)
+                    inner_node = np.int64(-1)
                     if open_node >= 0:
-                        held = np.int64(
+                        inner_node = np.int64(
                             item_at(map_key, open_node) if closer == CLOSE_BRACE else item_at(element, open_node)
                         )
                     continue
@@ -526,9 +526,9 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                     at += 1
                 if closer == CLOSE_BRACKET:
                     slot = region * _SLOTS if region >= 0 else np.int64(-1)
-                    node = held
-                    if held >= 0:
-                        list_level = np.int64(item_at(level_of, held))
+                    node = inner_node
+                    if inner_node >= 0:
+                        list_level = np.int64(item_at(level_of, inner_node))
                         instance = used[list_level]
                         if instance == capacity[list_level]:
                             full = list_level
@@ -554,21 +554,21 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                 at = _behind_spaces(buf, at + 1, limit, by_line)
                 slot = np.int64(-1)
                 node = np.int64(-1)
-                if held >= 0:
-                    list_level = np.int64(item_at(level_of, held))
+                if inner_node >= 0:
+                    list_level = np.int64(item_at(level_of, inner_node))
                     instance = used[list_level]
                     if instance == capacity[list_level]:
                         full = list_level
                         break
                     used[list_level] += 1
                     lengths[list_base[open_node] + open_instance] += 1
-                    place = item_at(base, held) + instance
+                    place = item_at(base, inner_node) + instance
                     put_item(kinds, place, TEXT)
                     put_item(starts, place, name - 1)
                     put_item(ends, place, stop + 1)
                     if escaped:
-                        put_item(escaped_nodes, held, 1)
-                    node = held + 1
+                        put_item(escaped_nodes, inner_node, 1)
+                    node = inner_node + 1
                 else:
                     instance = open_instance
                     if open_node >= 0 and item_at(slot_mask, open_node) >= 0:
@@ -581,15 +581,15 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                         # The key is remembered in front of the one that was expected here.
                         slot = region * _SLOTS + cursor
                         for moved in range(region * _SLOTS + item_at(slots_known, region), slot, -1):
-                            glue_at[moved] = glue_at[moved - 1]
-                            glue_code[moved] = glue_code[moved - 1]
-                            glue_node[moved] = glue_node[moved - 1]
-                            glue_child[moved] = glue_child[moved - 1]
+                            between_at[moved] = between_at[moved - 1]
+                            between_code[moved] = between_code[moved - 1]
+                            between_node[moved] = between_node[moved - 1]
+                            between_child[moved] = between_child[moved - 1]
                         slots_known[region] += 1
-                        glue_at[slot] = glue
-                        glue_code[slot] = 2 * (at - glue) + fresh
-                        glue_node[slot] = node
-                        glue_child[slot] = -1
+                        between_at[slot] = between
+                        between_code[slot] = 2 * (at - between) + fresh
+                        between_node[slot] = node
+                        between_child[slot] = -1
                         cursor += 1
                 fresh = False
                 value_due = True

@@ -40,6 +40,7 @@ from tidemill.formats.values.texts.encoded import decode_base64, decode_hex, par
 from tidemill.formats.values.texts.texts import SLACK, copy_texts
 from tidemill.formats.values.times.epochs import parse_epochs
 from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY
+from tidemill.kernels.columns import values_of
 from tidemill.options.kinds import TEXT
 from tidemill.options.option import Option, bad_option, read_value
 from tidemill.schema import Field, Schema
@@ -200,7 +201,7 @@ def _epoch_days(type_: pa.DataType) -> ColumnParser | None:
 
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
         parsed = numbers.parse(buf, starts, ends, rules)
-        days = np.frombuffer(parsed.array.buffers()[1], np.int32)[: starts.size]
+        days = values_of(parsed.array.buffers()[1], np.int32)[: starts.size]
         status = np.zeros(starts.size, np.uint8) if parsed.status is None else parsed.status
         outside = (days < FIRST_MICROS // MICROS_PER_DAY) | (days > LAST_MICROS // MICROS_PER_DAY)
         status[(status == VALID) & outside] = BAD_VALUE

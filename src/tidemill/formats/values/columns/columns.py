@@ -23,6 +23,7 @@ from tidemill.formats.values.times.pattern_times import FOR_DATES, parse_pattern
 from tidemill.formats.values.times.time_pattern import NO_PATTERN, TimePattern
 from tidemill.formats.values.times.time_zones import utc_of_local, zone_names
 from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, NO_ZONE, OPTIONAL_ZONE
+from tidemill.kernels.columns import values_of
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 Bytes = npt.NDArray[np.uint8]
@@ -170,13 +171,13 @@ def _in_zone(patterns: TimePatterns, zone: str) -> ColumnParser:
         found = local.parse(buf, starts, ends, rules)
         rows = starts.size
         status = np.zeros(rows, np.uint8) if found.status is None else found.status
-        micros = utc_of_local(zone, np.frombuffer(found.array.buffers()[1], np.int64, rows)) if rows else np.zeros(0)
+        micros = utc_of_local(zone, values_of(found.array.buffers()[1], np.int64, rows)) if rows else np.zeros(0)
         status[(status == VALID) & ((micros < FIRST_MICROS) | (micros > LAST_MICROS))] = BAD_VALUE
         others = np.flatnonzero(status == BAD_VALUE)
         if others.size:  # those with a zone, and what is malformed
             again = with_zone.parse(buf, starts[others], ends[others], rules)
             status[others] = VALID if again.status is None else again.status
-            micros[others] = np.frombuffer(again.array.buffers()[1], np.int64, others.size)
+            micros[others] = values_of(again.array.buffers()[1], np.int64, others.size)
         return finish(TIMESTAMP, status, int(np.count_nonzero(status != VALID)), micros.astype(np.int64, copy=False))
 
     return ColumnParser(parse, with_zone.bad_value)
@@ -327,13 +328,13 @@ class _Outputs:
         if inexact:
             buf, starts, ends, rules = fields()
             single = kind.code == blocks.FLOAT32
-            doubles = np.frombuffer(self._memory, np.float64, rows, place)
+            doubles = values_of(self._memory, np.float64, rows, place)
             resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, doubles, status)
         if kind.code == blocks.BOOLEAN:
-            values = pa.py_buffer(np.packbits(np.frombuffer(values, np.uint8), bitorder="little").data)
+            values = pa.py_buffer(np.packbits(values_of(values, np.uint8), bitorder="little").data)
         elif kind.code == blocks.FLOAT32:
             with np.errstate(over="ignore"):
-                values = pa.py_buffer(np.frombuffer(values, np.float64).astype(np.float32).data)
+                values = pa.py_buffer(values_of(values, np.float64).astype(np.float32).data)
         return _column(kind.type, status, failures - inexact, values)
 
 

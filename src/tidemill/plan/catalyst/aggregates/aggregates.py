@@ -1,7 +1,7 @@
 """Catalyst's aggregate expressions as calls of :class:`~tidemill.plan.algebra.nodes.AggregateCall`.
 
-Every aggregate function has a declaration: its names in SQL, the rule that reads it, and what a view
-means by it where Spark leaves the value open. A rule gives an expression over the results of calls, so that a
+Every aggregate function has a declaration: its names in SQL, the rule that reads it, and its
+value in a view where Spark leaves it open. A rule gives an expression over the results of calls, so that a
 function may be made of others: ``approx_count_distinct`` is a count of distinct values, ``listagg`` joins a list.
 
 ``bool_and``, ``some`` and their like arrive as ``Min`` and ``Max`` of a boolean, ``count_if`` as ``Count``, ``median``
@@ -17,6 +17,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import null_test, where
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.histograms import IN_ORDER, histogram
 from tidemill.plan.catalyst.aggregates.percentiles import percentile, percentile_approx, percentile_disc
@@ -24,7 +25,7 @@ from tidemill.plan.catalyst.aggregates.reader import AggregateReader, Function, 
 from tidemill.plan.catalyst.aggregates.rows_of_groups import by, by_several, first_or_last, listagg
 from tidemill.plan.catalyst.expressions.expressions import JsonTree
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
-from tidemill.task.aggregates.functions import AggregateFunction, Catalyst, declared_functions
+from tidemill.task.aggregates.functions import AggregateFunction, Arguments, Catalyst, declared_functions
 from tidemill.task.expressions import Call, Expression, Literal
 
 __all__ = ["aggregate", "declarations"]
@@ -83,10 +84,10 @@ def _counted(arguments: list[Expression]) -> Expression | None:
         return None
     if len(counted) == 1:
         return counted[0]
-    present: Expression = Call("is_not_null", (counted[0],), pa.bool_(), False)
+    present: Expression = null_test("is_not_null", counted[0])
     for other in counted[1:]:
-        present = Call("and", (present, Call("is_not_null", (other,), pa.bool_(), False)), pa.bool_(), False)
-    return Call("case", (present, Literal(1, pa.int32()), Literal(None, pa.int32())), pa.int32(), True)
+        present = Call("and", (present, null_test("is_not_null", other)), pa.bool_(), False)
+    return where(present, Literal(1, pa.int32()))
 
 
 def _count_of_distinct(function: Function) -> Expression:
@@ -100,7 +101,12 @@ def _count_of_distinct(function: Function) -> Expression:
 
 
 def _declared(function: AggregateFunction, read: Catalyst) -> Rule:
-    """A function of one column, as it is declared with what it keeps."""
+    """A function of columns, as it is declared with what it keeps."""
+    match read.arguments:
+        case Arguments.X_AND_Y | Arguments.Y_AND_X:
+            return _of_two(function.name, int(read.arguments is Arguments.Y_AND_X))
+        case Arguments.VALUE_AND_ORDER:
+            return by(function.name)
 
     def rule(found: Function) -> Expression:
         value = found.argument()
@@ -130,7 +136,7 @@ def _collected(name: str) -> Rule:
     return rule
 
 
-def _of_two(name: str, *, x: int = 0) -> Rule:
+def _of_two(name: str, x: int) -> Rule:
     """A function of pairs of numbers; ``x`` says which argument is x."""
 
     def rule(function: Function) -> Expression:
@@ -138,7 +144,7 @@ def _of_two(name: str, *, x: int = 0) -> Rule:
             raise unsupported(f"{name}(DISTINCT ...)", "SELECT DISTINCT the pairs in a subquery")
         first, second = function.argument(x), function.argument(1 - x)
         present = _both(first, second)
-        first, second = (_only(present, side) for side in (first, second))
+        first, second = where(present, first), where(present, second)
         others = (function.place(second),)
         return function.result(AggregateCall(name, function.place(first), pa.float64(), True, False, others))
 
@@ -146,14 +152,10 @@ def _of_two(name: str, *, x: int = 0) -> Rule:
 
 
 def _both(first: Expression, second: Expression) -> Expression | None:
-    tests = [Call("is_not_null", (a,), pa.bool_(), False) for a in dict.fromkeys((first, second)) if a.nullable]
+    tests = [null_test("is_not_null", a) for a in dict.fromkeys((first, second)) if a.nullable]
     if not tests:
         return None
     return tests[0] if len(tests) == 1 else Call("and", tuple(tests), pa.bool_(), False)
-
-
-def _only(condition: Expression | None, value: Expression) -> Expression:
-    return value if condition is None else Call("case", (condition, value, Literal(None, value.type)), value.type, True)
 
 
 def _total(name: str) -> Rule:
@@ -182,7 +184,7 @@ def _interval(name: str, function: Function, value: Expression, options: tuple[t
     count = function.result(AggregateCall("count", at, pa.int64(), False, function.distinct))
     some = Call("gt", (count, Literal(0, pa.int64())), pa.bool_(), False)
     mean = Call("divide_interval", (interval, count), value.type, True, (("mode", "ansi"),))
-    return Call("case", (some, mean, Literal(None, value.type)), value.type, True)
+    return where(some, mean)
 
 
 def _total_type(name: str, type_: pa.DataType, lenient: bool) -> pa.DataType:
@@ -215,15 +217,6 @@ _RULES: dict[str, Declaration] = {
     "Count": Declaration(("count", "count_if", "regr_count"), _count),
     "Sum": Declaration(("sum", "try_sum"), _total("sum")),
     "Average": Declaration(("avg", "mean", "try_avg", "regr_avgx", "regr_avgy"), _total("avg")),
-    "Corr": Declaration(("corr",), _of_two("corr")),
-    "CovPopulation": Declaration(("covar_pop",), _of_two("covar_pop")),
-    "CovSample": Declaration(("covar_samp",), _of_two("covar_samp")),
-    "RegrSXY": Declaration(("regr_sxy",), _of_two("regr_sxy", x=1)),
-    "RegrSlope": Declaration(("regr_slope",), _of_two("regr_slope", x=1)),
-    "RegrIntercept": Declaration(("regr_intercept",), _of_two("regr_intercept", x=1)),
-    "RegrR2": Declaration(("regr_r2",), _of_two("regr_r2", x=1)),
-    "MinBy": Declaration(("min_by",), by("min_by"), "of several rows with the least order, the smallest value"),
-    "MaxBy": Declaration(("max_by",), by("max_by"), "of several rows with the greatest order, the greatest value"),
     "MaxMinByK": Declaration(
         ("min_by(x, order, k)", "max_by(x, order, k)"), by_several, "values of equal order are in ascending order"
     ),
@@ -238,7 +231,9 @@ _RULES: dict[str, Declaration] = {
     "PercentileDisc": Declaration(("percentile_disc",), percentile_disc),
     "ApproximatePercentile": Declaration(("percentile_approx", "approx_percentile"), percentile_approx, _EXACT),
     "HyperLogLogPlusPlus": Declaration(("approx_count_distinct",), _count_of_distinct, _EXACT),
-    "Mode": Declaration(("mode",), _mode, "of several most frequent values the smallest, unless an order says else"),
+    "Mode": Declaration(
+        ("mode",), _mode, "of several most frequent values the smallest, unless an order says otherwise"
+    ),
     "HistogramNumeric": Declaration(("histogram_numeric",), histogram, IN_ORDER),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import null_test
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.reader import Function, unsupported
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
@@ -28,9 +29,7 @@ def percentile(function: Function) -> Expression:
     pair: Expression = Call("struct", (number, often), type_, False)
     for part in (number, often):
         if part.nullable:
-            pair = Call(
-                "if", (Call("is_not_null", (part,), pa.bool_(), False), pair, Literal(None, type_)), type_, True
-            )
+            pair = Call("if", (null_test("is_not_null", part), pair, Literal(None, type_)), type_, True)
     call = AggregateCall("percentile", function.place(pair), _result(options), True, function.distinct, (), options)
     return function.result(call)
 

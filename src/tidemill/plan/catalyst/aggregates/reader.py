@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import where
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.expressions.expressions import JsonTree, translate
-from tidemill.task.expressions import Call, Expression, Literal
+from tidemill.task.expressions import Expression
 
 
 @dataclass(frozen=True)
 class AggregateReader:
-    """Where the aggregate functions of one node are read.
+    """The context in which the aggregate functions of a node are read.
 
     Attributes
     ----------
@@ -59,9 +60,7 @@ class Function:
 
     def only_where(self, value: Expression) -> Expression:
         """FILTER as a value that is NULL for the other rows; every aggregate leaves NULL out."""
-        if self.condition is None:
-            return value
-        return Call("case", (self.condition, value, Literal(None, value.type)), value.type, True)
+        return where(self.condition, value)
 
     def place(self, value: Expression) -> int:
         """The position of a column with the value, NULL for rows that FILTER leaves out."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import null_test, where
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.reader import Function, unsupported
 from tidemill.plan.catalyst.expressions.expressions import JsonTree, translate
@@ -52,7 +53,7 @@ def listagg(function: Function) -> Expression:
     found = function.result(AggregateCall(kind, function.place(value), pa.list_(value.type), False))
     some = Call("gt", (Call("size", (found,), pa.int32(), False), Literal(0, pa.int32())), pa.bool_(), False)
     joined = Call("array_join", (found, delimiter), pa.string(), False)
-    return Call("case", (some, joined, Literal(None, pa.string())), pa.string(), True)
+    return where(some, joined)
 
 
 def _listed(
@@ -64,9 +65,7 @@ def _listed(
 ) -> Expression:
     """A list of values in an order: (expression, descending, NULL last)."""
     keys = [order for order, _, _ in orders]
-    row = _struct([*keys, value])
-    if condition is not None:
-        row = Call("case", (condition, row, Literal(None, row.type)), row.type, True)
+    row = where(condition, _struct([*keys, value]))
     options: tuple[tuple[str, Option], ...] = (
         ("descending", tuple(d for _, d, _ in orders)),
         ("limit", limit),
@@ -100,14 +99,11 @@ def first_or_last(function: Function) -> Expression:
     parts: list[Expression] = []
     for part in reader.rows:
         if part.nullable:
-            parts.append(Call("is_null" if reader.nulls_last else "is_not_null", (part,), pa.bool_(), False))
+            parts.append(null_test("is_null" if reader.nulls_last else "is_not_null", part))
         if part == value:
             wanted = len(parts)
         parts.append(part)
-    row = _struct(parts)
-    kept = _not_null(value) if ignore else None
-    if kept is not None:
-        row = Call("case", (kept, row, Literal(None, row.type)), row.type, True)
+    row = where(_not_null(value) if ignore else None, _struct(parts))
     found = function.result(AggregateCall(name, function.place(row), row.type, True))
     return Call("struct_field", (found,), value.type, True, (("ordinal", wanted),))
 
@@ -118,4 +114,4 @@ def _struct(parts: list[Expression]) -> Expression:
 
 
 def _not_null(value: Expression) -> Expression | None:
-    return Call("is_not_null", (value,), pa.bool_(), False) if value.nullable else None
+    return null_test("is_not_null", value) if value.nullable else None

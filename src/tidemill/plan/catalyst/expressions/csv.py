@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 
 from tidemill.plan.catalyst.expressions.json import TIMES, can_write, known_options, schema_of, time_options
@@ -34,7 +36,7 @@ def _from_csv(node: JsonTree, to: Translator) -> Expression:
     names = ("mode", "columnNameOfCorruptRecord", "nullValue", *_SEPARATORS, *TIMES)
     options = known_options("from_csv", node.fields["options"], names)
     mode = options.get("mode", "PERMISSIVE").upper()
-    type_ = type_of(node.fields["schema"])
+    type_ = cast("pa.StructType", type_of(node.fields["schema"]))
     fields = [f.name for f in type_]
     if len(set(fields)) < len(fields):
         raise unsupported("from_csv with two columns of one name", "rename one")
@@ -49,7 +51,7 @@ def _from_csv(node: JsonTree, to: Translator) -> Expression:
     if not required:
         return found
     # Catalyst leaves out the columns that nothing reads.
-    pruned = type_of(required)
+    pruned = cast("pa.StructType", type_of(required))
     parts = tuple(call("struct_field", (found,), f.type, True, ordinal=fields.index(f.name)) for f in pruned)
     present = call("is_not_null", (found,), pa.bool_(), False)
     return call("if", (present, call("struct", parts, pruned, False), Literal(None, pruned)), pruned, True)
@@ -58,7 +60,7 @@ def _from_csv(node: JsonTree, to: Translator) -> Expression:
 def _to_csv(node: JsonTree, to: Translator) -> Expression:
     options = known_options("to_csv", node.fields["options"], ("nullValue", *_SEPARATORS, *TIMES))
     value = to.arg(node, 0)
-    for field in value.type:
+    for field in cast("pa.StructType", value.type):
         _check_field("to_csv", field.type)
     separator, null = _separator("to_csv", options), options.get("nullvalue", "")
     if null.strip() != null or any(mark in null for mark in (separator, '"', "\n", "\r", "#")):

@@ -122,7 +122,7 @@ def _arithmetic(function: str) -> Rule:
             raise unsupported(f"{node.name} of {type_to_ddl(left.type)}")
         exact = function in ("add", "subtract", "multiply") and pa.types.is_floating(left.type)
         mode = "ansi" if exact else eval_mode(node)
-        type_ = left.type
+        type_: pa.DataType = left.type
         if function == "integral_divide":
             type_ = pa.int64()
         elif pa.types.is_decimal(type_):
@@ -171,10 +171,6 @@ def _in_set(node: JsonTree, to: Translator) -> Expression:
     constants = [Literal(None if v is None else constant_value(v, value.type), value.type) for v in listed]
     ordered = sorted(constants, key=lambda c: (c.value is None, repr(c.value)))
     return call("in", (value, *ordered), pa.bool_())
-
-
-def _in(node: JsonTree, to: Translator) -> Expression:
-    return call("in", to.args(node), pa.bool_())
 
 
 def _extreme(function: str) -> Rule:
@@ -328,11 +324,12 @@ def _concat_ws(node: JsonTree, to: Translator) -> Expression:
 
 
 def _digest(node: JsonTree, to: Translator) -> Expression:
-    bits = to.constant(node, 1) if node.name == "Sha2" else 0
-    names = {"Md5": {0: "md5"}, "Sha1": {0: "sha1"}, "Sha2": {0: "sha256", 224: "sha224", 256: "sha256"}}
-    algorithm = (names[node.name] | ({384: "sha384", 512: "sha512"} if node.name == "Sha2" else {})).get(bits)
-    if algorithm is None:
-        raise unsupported(f"sha2 of {bits} bits")
+    algorithm = node.name.lower()
+    if algorithm == "sha2":
+        bits = to.constant(node, 1) or 256
+        if bits not in (224, 256, 384, 512):
+            raise unsupported(f"sha2 of {bits} bits")
+        algorithm = f"sha{bits}"
     return call("digest", (to.arg(node, 0),), pa.string(), algorithm=algorithm)
 
 
@@ -370,7 +367,7 @@ _RULES: dict[str, Rule] = {
     "IsNull": fixed("is_null", pa.bool_(), False), "IsNotNull": fixed("is_not_null", pa.bool_(), False),
     "IsNaN": fixed("is_nan", pa.bool_(), False), "NaNvl": fixed("nanvl", None, True),
     "NormalizeNaNAndZero": fixed("normalize_float"),
-    "In": _in, "InSet": _in_set, "If": _case_when, "CaseWhen": _case_when,
+    "In": fixed("in", pa.bool_()), "InSet": _in_set, "If": _case_when, "CaseWhen": _case_when,
     "Coalesce": _extreme("coalesce"), "Greatest": _extreme("greatest"), "Least": _extreme("least"),
     "Like": _like, "RLike": _rlike, "RegExpExtract": _regexp_extract, "RegExpReplace": _regexp_replace,
     "LikeAll": _like_many("and", False), "LikeAny": _like_many("or", False),

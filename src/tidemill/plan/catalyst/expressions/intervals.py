@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, type_of, unsupported
+from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, fixed, type_of, unsupported
 from tidemill.plan.catalyst.expressions.zones import zone_option
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import DAY_TIME, TIMESTAMP, YEAR_MONTH, type_to_ddl
@@ -23,7 +23,7 @@ _PART = re.compile(r"(-?[0-9.]+) (year|month|day|hour|minute|second)s")
 
 
 class CalendarInterval(NamedTuple):
-    """An interval of Spark's oldest type, whose parts are added one after the other."""
+    """An interval of Spark's type CalendarInterval, whose parts are added one after the other."""
 
     months: int
     days: int
@@ -44,7 +44,7 @@ def calendar_interval(text: str) -> CalendarInterval:
 
 
 def negated(text: str) -> str:
-    """Such a text with the opposite sign."""
+    """The text of a calendar interval with the opposite sign."""
     return _PART.sub(lambda part: part[0][1:] if part[0].startswith("-") else f"-{part[0]}", text)
 
 
@@ -111,14 +111,6 @@ def _difference(function: str) -> Rule:
         if node.fields.get("legacyInterval"):
             raise unsupported("a difference as a legacy interval", "set the legacy option of Spark to false")
         return call(function, to.args(node), DAY_TIME)
-
-    return rule
-
-
-def _scaled(function: str) -> Rule:
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        interval, number = to.args(node)
-        return call(function, (interval, number), interval.type)
 
     return rule
 
@@ -212,8 +204,8 @@ _DAY, _HOUR, _MINUTE, _SECOND = UNITS.values()
 
 INTERVAL_RULES: dict[str, Rule] = {
     "SubtractTimestamps": _difference("subtract_timestamps"), "SubtractDates": _difference("subtract_dates"),
-    **dict.fromkeys(("MultiplyDTInterval", "MultiplyYMInterval"), _scaled("multiply_interval")),
-    **dict.fromkeys(("DivideDTInterval", "DivideYMInterval"), _scaled("divide_interval")),
+    **dict.fromkeys(("MultiplyDTInterval", "MultiplyYMInterval"), fixed("multiply_interval")),
+    **dict.fromkeys(("DivideDTInterval", "DivideYMInterval"), fixed("divide_interval")),
     "MakeDTInterval": _make(DAY_TIME, (_DAY, _HOUR, _MINUTE, _SECOND)), "MakeYMInterval": _make(YEAR_MONTH, (12, 1)),
     "ExtractANSIIntervalDays": _field(pa.int32(), _DAY), "ExtractANSIIntervalHours": _field(pa.int8(), _HOUR, _DAY),
     "ExtractANSIIntervalMinutes": _field(pa.int8(), _MINUTE, _HOUR),

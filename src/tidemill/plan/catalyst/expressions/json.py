@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.catalyst.expressions.intervals import INTERVALS
-from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, type_of, unsupported
+from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, fixed, type_of, unsupported
 from tidemill.plan.catalyst.expressions.zones import zone_option
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import type_to_ddl
@@ -18,17 +18,6 @@ from tidemill.task.functions.times.date_patterns import can_parse, can_print
 from tidemill.task.functions.times.time_formats import OFFSET, OPTIONS
 
 
-def _get_json_object(node: JsonTree, to: Translator) -> Expression:
-    return call("get_json_object", to.args(node), pa.string(), True)
-
-
-def _of_all(function: str, type_: pa.DataType) -> Rule:
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        return call(function, to.args(node), type_, True)
-
-    return rule
-
-
 def json_tuple(args: tuple[Expression, ...]) -> Expression:
     """The generator as an array of one struct."""
     struct = pa.struct([pa.field(f"c{i}", pa.string()) for i in range(len(args) - 1)])
@@ -36,7 +25,7 @@ def json_tuple(args: tuple[Expression, ...]) -> Expression:
 
 
 def known_options(function: str, given: dict[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
-    """Options by their names in lower case; those that are not known are refused."""
+    """Options by their names in lower case. TM2101 for an unknown one."""
     found = {name.lower(): value for name, value in (given or {}).items()}
     other = sorted(found.keys() - {name.lower() for name in known})
     if other:
@@ -79,7 +68,7 @@ def _from_json(node: JsonTree, to: Translator) -> Expression:
 
 
 def _check_read(type_: pa.DataType) -> None:
-    """Refuse what JSON texts cannot be read as here."""
+    """TM2101 for a type that ``from_json`` does not support."""
     if pa.types.is_map(type_):
         if not pa.types.is_string(type_.key_type):
             raise unsupported(f"from_json as {type_to_ddl(type_)}", "keys of maps are STRING")
@@ -112,7 +101,7 @@ def can_write(pattern: str) -> bool:
 
 
 def _check_written(type_: pa.DataType) -> None:
-    """Refuse what cannot be written as JSON here."""
+    """TM2101 for a type that ``to_json`` does not support."""
     if type_ == VARIANT:
         raise unsupported("to_json of VARIANT inside another value", "write the variant by itself")
     if pa.types.is_map(type_):
@@ -135,11 +124,14 @@ def schema_of(node: JsonTree, to: Translator) -> Expression:
     return Literal(str(node.fields["java"].eval(None)), pa.string())
 
 
-JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object, "JsonToStructs": _from_json}
+JSON_RULES: dict[str, Rule] = {
+    "GetJsonObject": fixed("get_json_object", pa.string(), True),
+    "JsonToStructs": _from_json,
+}
 
 JSON_INVOKED: dict[str, Rule] = {
-    "JsonExpressionUtils.lengthOfJsonArray": _of_all("json_array_length", pa.int32()),
+    "JsonExpressionUtils.lengthOfJsonArray": fixed("json_array_length", pa.int32(), True),
     "StructsToJsonEvaluator.evaluate": _to_json,
     "SchemaOfJsonEvaluator.evaluate": schema_of,
-    "JsonExpressionUtils.jsonObjectKeys": _of_all("json_object_keys", pa.list_(pa.string())),
+    "JsonExpressionUtils.jsonObjectKeys": fixed("json_object_keys", pa.list_(pa.string()), True),
 }

@@ -1,4 +1,4 @@
-"""Rules for functions with a body (``x -> ...``), and for what makes maps and arrays of arrays."""
+"""Rules for functions with a body (``x -> ...``), and for functions that build maps and arrays of other values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, unsupported
+from tidemill.plan.catalyst.expressions.text import plain_text
+from tidemill.plan.catalyst.trees.nested_types import element_type, item_type, key_type
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import type_from_spark
 from tidemill.task.expressions import Call, Expression, Variable
 from tidemill.task.functions.text import patterns
-
-_SPECIAL = frozenset(".$|()[{^?*+\\")
 
 _DEFAULT_ORDER = (
     "LambdaFunction If And IsNull V IsNull V Literal If IsNull V Literal If IsNull V Literal If LessThan V V Literal "
@@ -35,8 +35,7 @@ def variable(node: JsonTree, to: Translator) -> Expression:
 def _body(node: JsonTree, to: Translator) -> tuple[Expression, tuple[int, ...]]:
     """A LambdaFunction as its body and the numbers of its variables."""
     function, *variables = node.children
-    first = max((-p for p in to.inputs.values()), default=0)
-    first = max(first, 0)
+    first = max(0, *(-position for position in to.inputs.values()))
     numbers = tuple(range(first, first + len(variables)))
     bound = {v.fields["exprId"]["id"]: -1 - n for v, n in zip(variables, numbers, strict=True)}
     return to.translate(function, {**to.inputs, **bound}), numbers
@@ -70,7 +69,7 @@ def _array_sort(node: JsonTree, to: Translator) -> Expression:
 
 
 def _transform(node: JsonTree, to: Translator) -> Expression:
-    """Catalyst itself normalises the floats of a join key so; keys of Tidemill need no help."""
+    """Catalyst normalises floats of join keys with this function. Keys are normalised anyway, so it is left out."""
     if shape(node.children[1]) == "LambdaFunction KnownFloatingPointNormalized NormalizeNaNAndZero V V":
         return to.arg(node, 0)
     return _with_bodies("transform", 1, lambda _, bodies: pa.list_(bodies[0].type))(node, to)
@@ -94,14 +93,14 @@ def _arrays_zip(node: JsonTree, to: Translator) -> Expression:
     names = [str(name[0]["value"]) for name in node.fields["names"]]
     if not args:
         return Call("array", (), pa.list_(pa.struct([])), False)
-    fields = [pa.field(name, arg.type.value_type) for name, arg in zip(names, args, strict=True)]
+    fields = [pa.field(name, element_type(arg.type)) for name, arg in zip(names, args, strict=True)]
     return call("arrays_zip", args, pa.list_(pa.struct(fields)))
 
 
 def _map_from_entries(node: JsonTree, to: Translator) -> Expression:
     value = to.arg(node, 0)
-    key, item = value.type.value_type
-    return call("map_from_entries", (value,), pa.map_(key.type, item.type), True)
+    entry = element_type(value.type)
+    return call("map_from_entries", (value,), pa.map_(entry.field(0).type, entry.field(1).type), True)
 
 
 def _str_to_map(node: JsonTree, to: Translator) -> Expression:
@@ -111,10 +110,9 @@ def _str_to_map(node: JsonTree, to: Translator) -> Expression:
 
 def _separator(pattern: str) -> tuple[str, str]:
     """A separator as plain text or as a regular expression."""
-    if pattern and not set(pattern) & _SPECIAL:
-        return "text", pattern
-    if len(pattern) == 2 and pattern[0] == "\\" and pattern[1] in _SPECIAL:
-        return "text", pattern[1]
+    text = plain_text(pattern)
+    if text is not None:
+        return "text", text
     try:
         regex, _ = patterns.java_regex(pattern, dollar=False)
         patterns.check(regex)
@@ -143,12 +141,12 @@ LAMBDA_RULES: dict[str, Rule] = {
     "ArraySort": _array_sort,
     "MapFilter": _with_bodies("map_filter", 1, lambda args, _: args[0].type),
     "TransformKeys": _with_bodies(
-        "transform_keys", 1, lambda args, bodies: pa.map_(bodies[0].type, args[0].type.item_type)
+        "transform_keys", 1, lambda args, bodies: pa.map_(bodies[0].type, item_type(args[0].type))
     ),
     "TransformValues": _with_bodies(
-        "transform_values", 1, lambda args, bodies: pa.map_(args[0].type.key_type, bodies[0].type)
+        "transform_values", 1, lambda args, bodies: pa.map_(key_type(args[0].type), bodies[0].type)
     ),
-    "MapZipWith": _with_bodies("map_zip_with", 2, lambda args, bodies: pa.map_(args[0].type.key_type, bodies[0].type)),
+    "MapZipWith": _with_bodies("map_zip_with", 2, lambda args, bodies: pa.map_(key_type(args[0].type), bodies[0].type)),
     "ArraysZip": _arrays_zip, "MapFromEntries": _map_from_entries, "StringToMap": _str_to_map,
     "ArrayInsert": _array_insert,
 }  # fmt: skip

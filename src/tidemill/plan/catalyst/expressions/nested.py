@@ -17,18 +17,14 @@ from tidemill.plan.catalyst.expressions.rules import (
     type_of,
     unsupported,
 )
-from tidemill.plan.catalyst.expressions.text import is_constant, re2_pattern, split_columns
+from tidemill.plan.catalyst.expressions.text import is_constant, plain_text, re2_pattern, split_columns
 from tidemill.plan.catalyst.expressions.zones import zone_option
+from tidemill.plan.catalyst.trees.nested_types import element_type, item_type, key_type
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import DAY_TIME, TIMESTAMP_NTZ, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
 
 _INT, _LONG, _BOOL = pa.int32(), pa.int64(), pa.bool_()
-_SPECIAL = frozenset(".$|()[{^?*+\\")
-
-
-def is_nested(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_list(type_) or pa.types.is_struct(type_) or pa.types.is_map(type_))
 
 
 def nested_literal(node: JsonTree) -> Expression:
@@ -38,23 +34,20 @@ def nested_literal(node: JsonTree) -> Expression:
         return Literal(None, type_)
     if "nested" not in node.fields:
         raise unsupported(f"constant of type {type_to_ddl(type_)}", "internal: read the plan with read_plan()")
-    return _constant(node.fields["nested"], type_)
+    return constant_expression(node.fields["nested"], type_)
 
 
 def constant_expression(value: Any, type_: pa.DataType) -> Expression:
-    """A value as the JVM has it as an expression."""
-    return _constant(value, type_)
-
-
-def _constant(value: Any, type_: pa.DataType) -> Expression:
+    """A value of the JVM as an expression; nested values as calls that make them."""
     if value is None:
         return Literal(None, type_)
     if pa.types.is_list(type_):
-        return call("array", tuple(_constant(v, type_.value_type) for v in value), type_, False)
+        return call("array", tuple(constant_expression(v, type_.value_type) for v in value), type_, False)
     if pa.types.is_struct(type_):
-        return call("struct", tuple(_constant(v, f.type) for v, f in zip(value, type_, strict=True)), type_, False)
+        parts = tuple(constant_expression(v, f.type) for v, f in zip(value, type_, strict=True))
+        return call("struct", parts, type_, False)
     if pa.types.is_map(type_):
-        pairs = [(_constant(k, type_.key_type), _constant(v, type_.item_type)) for k, v in value]
+        pairs = [(constant_expression(k, type_.key_type), constant_expression(v, type_.item_type)) for k, v in value]
         return call("map", tuple(e for pair in pairs for e in pair), type_, False)
     return Literal(constant_value(value, type_), type_)
 
@@ -85,7 +78,7 @@ def _check_map_key(type_: pa.DataType) -> None:
 
 def _map_from_arrays(node: JsonTree, to: Translator) -> Expression:
     args = to.args(node)
-    return call("map_from_arrays", args, pa.map_(args[0].type.value_type, args[1].type.value_type))
+    return call("map_from_arrays", args, pa.map_(element_type(args[0].type), element_type(args[1].type)))
 
 
 def _struct_field(node: JsonTree, to: Translator) -> Expression:
@@ -97,7 +90,7 @@ def _struct_field(node: JsonTree, to: Translator) -> Expression:
 
 def _field_of_elements(node: JsonTree, to: Translator) -> Expression:
     value, ordinal = to.arg(node, 0), int(node.fields["ordinal"])
-    type_ = pa.list_(value.type.value_type.field(ordinal).type)
+    type_ = pa.list_(element_type(value.type).field(ordinal).type)
     return call("field_of_elements", (value,), type_, True, ordinal=ordinal)
 
 
@@ -107,12 +100,12 @@ def _mode(node: JsonTree) -> str:
 
 def _array_item(node: JsonTree, to: Translator) -> Expression:
     args = to.args(node)
-    return call("array_item", args, args[0].type.value_type, True, mode=_mode(node))
+    return call("array_item", args, element_type(args[0].type), True, mode=_mode(node))
 
 
 def _map_value(node: JsonTree, to: Translator) -> Expression:
     args = to.args(node)
-    return call("map_value", args, args[0].type.item_type, True)
+    return call("map_value", args, item_type(args[0].type), True)
 
 
 def _element_at(node: JsonTree, to: Translator) -> Expression:
@@ -122,7 +115,7 @@ def _element_at(node: JsonTree, to: Translator) -> Expression:
     if pa.types.is_map(to.arg(node, 0).type):
         return _map_value(node, to)
     args = (to.arg(node, 0), to.arg(node, 1))
-    return call("element_at", args, args[0].type.value_type, True, mode=_mode(node))
+    return call("element_at", args, element_type(args[0].type), True, mode=_mode(node))
 
 
 def _size(node: JsonTree, to: Translator) -> Expression:
@@ -137,10 +130,9 @@ def _split(node: JsonTree, to: Translator) -> Expression:
     pattern, limit = to.constant(node, 1), to.constant(node, 2)
     args = (to.arg(node, 0),)
     type_ = pa.list_(pa.string())
-    if pattern and not set(pattern) & _SPECIAL:
-        return call("split", args, type_, limit=limit, text=pattern)
-    if len(pattern) == 2 and pattern[0] == "\\" and pattern[1] in _SPECIAL:
-        return call("split", args, type_, limit=limit, text=pattern[1])
+    text = plain_text(pattern)
+    if text is not None:
+        return call("split", args, type_, limit=limit, text=text)
     found = re2_pattern(pattern)
     # Arrow looks for the next separator in the rest of the text, as if that were all of it.
     if found is None or r"\A" in found[0]:
@@ -188,10 +180,6 @@ def _list_of(function: str, type_of_first: Any) -> Rule:
     return rule
 
 
-def _array_join(node: JsonTree, to: Translator) -> Expression:
-    return call("array_join", to.args(node), pa.string())
-
-
 def _array_prepend(node: JsonTree, to: Translator) -> Expression:
     array, value = to.arg(node, 0), to.arg(node, 1)
     one = call("array", (value,), array.type, False)
@@ -200,7 +188,7 @@ def _array_prepend(node: JsonTree, to: Translator) -> Expression:
 
 
 def _map_entries(type_: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.struct([pa.field("key", type_.key_type), pa.field("value", type_.item_type)]))
+    return pa.list_(pa.struct([pa.field("key", key_type(type_)), pa.field("value", item_type(type_))]))
 
 
 NESTED_RULES: dict[str, Rule] = {
@@ -209,16 +197,16 @@ NESTED_RULES: dict[str, Rule] = {
     "GetMapValue": _map_value, "ElementAt": _element_at, "Size": _size, "Cardinality": _size,
     "ArrayContains": fixed("array_contains", _BOOL, True), "ArrayPosition": fixed("array_position", _LONG),
     "ArraysOverlap": fixed("arrays_overlap", _BOOL, True),
-    "ArrayMin": _list_of("array_min", lambda t: t.value_type),
-    "ArrayMax": _list_of("array_max", lambda t: t.value_type),
+    "ArrayMin": _list_of("array_min", element_type),
+    "ArrayMax": _list_of("array_max", element_type),
     "StringSplit": _split, "SortArray": _sort_array, "Sequence": _sequence, "ArrayDistinct": fixed("array_distinct"),
-    "ArrayJoin": _array_join, "Slice": fixed("slice"), "ArrayRemove": fixed("array_remove"),
-    "Flatten": _list_of("flatten", lambda t: t.value_type), "ArrayRepeat": _list_of("array_repeat", pa.list_),
+    "ArrayJoin": fixed("array_join", pa.string()), "Slice": fixed("slice"), "ArrayRemove": fixed("array_remove"),
+    "Flatten": _list_of("flatten", element_type), "ArrayRepeat": _list_of("array_repeat", pa.list_),
     "ArrayUnion": fixed("array_union"), "ArrayIntersect": fixed("array_intersect"),
     "ArrayExcept": fixed("array_except"),
     "ArrayAppend": _array_prepend, "ArrayPrepend": _array_prepend,
-    "MapKeys": _list_of("map_keys", lambda t: pa.list_(t.key_type)),
-    "MapValues": _list_of("map_values", lambda t: pa.list_(t.item_type)),
+    "MapKeys": _list_of("map_keys", lambda t: pa.list_(key_type(t))),
+    "MapValues": _list_of("map_values", lambda t: pa.list_(item_type(t))),
     "MapEntries": _list_of("map_entries", _map_entries), "MapFromArrays": _map_from_arrays,
     "MapConcat": fixed("map_concat"), "MapSort": fixed("map_sort"), "KnownNotContainsNull": lambda n, to: to.arg(n, 0),
     "Concat": _of_lists("array_concat", only("concat", (pa.types.is_string, pa.types.is_binary))),

@@ -51,7 +51,7 @@ def _has_instants(type_: pa.DataType) -> bool:
 
 
 def refused(name: str, why: str, hint: str) -> TidemillError:
-    """TM2107 for a function of the user's."""
+    """TM2107 for a user's function."""
     return TidemillError("TM2107", "a view cannot call a function written by the user", got=f"{name}: {why}", hint=hint)
 
 

@@ -5,7 +5,6 @@ Many of them arrive as calls of Java methods, see :mod:`tidemill.plan.catalyst.e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from tidemill.task.functions.text import java_patterns, patterns
 _STRING, _INT, _LONG, _BOOL, _BYTES, _DOUBLE = (
     pa.string(), pa.int32(), pa.int64(), pa.bool_(), pa.binary(), pa.float64(),
 )  # fmt: skip
+_SPECIAL = frozenset(".$|()[{^?*+\\")
 
 
 def is_constant(node: JsonTree) -> bool:
@@ -62,8 +62,15 @@ def checked_regex(function: str, type_: pa.DataType, positions: tuple[int, ...],
     return rule
 
 
+def plain_text(pattern: str) -> str | None:
+    """The only text that a Java pattern matches, where it is plain text or one escaped character; else None."""
+    if pattern and not set(pattern) & _SPECIAL:
+        return pattern
+    return pattern[1] if len(pattern) == 2 and pattern[0] == "\\" and pattern[1] in _SPECIAL else None
+
+
 def re2_pattern(pattern: str) -> tuple[str, int] | None:
-    """RE2's spelling of a Java pattern that matches no empty text, and how many groups it has; None for none."""
+    """A Java pattern in the syntax of RE2, and its number of groups; None if it has none or matches the empty text."""
     try:
         regex, groups = patterns.java_regex(pattern, dollar=False)
         patterns.check(regex)
@@ -88,7 +95,7 @@ def _every_match(function: str, type_: pa.DataType, *, grouped: bool) -> Rule:
 
 
 def like_columns(node: JsonTree, to: Translator) -> Expression:
-    """LIKE with a pattern that is a column; ILIKE has both sides in small letters already."""
+    """LIKE with a pattern that is a column; ILIKE has both sides in lower case already."""
     return call("like_java", to.args(node), _BOOL, escape=str(node.fields["escapeChar"]))
 
 
@@ -164,22 +171,13 @@ def _to_number(mode: str) -> Rule:
     return rule
 
 
-def _overlay(node: JsonTree, to: Translator) -> Expression:
-    args = to.args(node)
-    return call("overlay", args, args[0].type)
-
-
-def _levenshtein(node: JsonTree, to: Translator) -> Expression:
-    return call("levenshtein", to.args(node), _INT)
-
-
 def _conv(node: JsonTree, to: Translator) -> Expression:
     ansi(node, "ansiEnabled")
     return call("conv", to.args(node), _STRING, True)
 
 
 def _failing(function: str, type_: pa.DataType, **options: Any) -> Rule:
-    """A function that gives NULL for what it cannot read, unless ``failOnError``."""
+    """A function that returns NULL for invalid input, unless ``failOnError``."""
 
     def rule(node: JsonTree, to: Translator) -> Expression:
         value = to.arg(node, 0)
@@ -225,7 +223,7 @@ def _hmac(node: JsonTree, to: Translator) -> Expression:
 
 
 def _utf8(function: str, type_: pa.DataType, mode: str = "ansi") -> Rule:
-    """Every text that is stored is UTF-8, so only bytes that are cast to text here need a look."""
+    """Stored text is UTF-8, so only bytes that are cast to text need a check."""
 
     def rule(node: JsonTree, to: Translator) -> Expression:
         (child,) = node.children
@@ -262,20 +260,6 @@ def _try(node: JsonTree, to: Translator) -> Expression:
     return call("try", (value,), value.type, True)
 
 
-def _only_text(function: str) -> Rule:
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        args = to.args(node)
-        if not pa.types.is_string(args[0].type):
-            raise unsupported(f"{function} of {type_to_ddl(args[0].type)}")
-        return call(function, args, _BOOL)
-
-    return rule
-
-
-def _binary_pad(function: str) -> Rule:
-    return of_children(function, (0, 1, 2), _BYTES)
-
-
 def _locate(node: JsonTree, to: Translator) -> Expression:
     if node.name == "StringInstr":
         return call("locate", (*to.args(node), Literal(1, _INT)), _INT)
@@ -284,7 +268,7 @@ def _locate(node: JsonTree, to: Translator) -> Expression:
 
 
 def _trim(function: str) -> Rule:
-    """Of blanks, or of the characters of a second text."""
+    """Trims blanks, or the characters of a second argument."""
 
     def rule(node: JsonTree, to: Translator) -> Expression:
         args = to.args(node)
@@ -297,11 +281,8 @@ def _type_name(node: JsonTree, to: Translator) -> Expression:
     return Literal(type_to_ddl(to.arg(node, 0).type).lower(), _STRING)
 
 
-def _split_columns(node: JsonTree, to: Translator) -> Expression:
-    return checked_regex("split_java", pa.list_(_STRING), (0, 1, 2))(node, to)
-
-
-split_columns: Callable[[JsonTree, Translator], Expression] = _split_columns
+split_columns = checked_regex("split_java", pa.list_(_STRING), (0, 1, 2))
+"""``split`` on Python's ``re``."""
 
 TEXT_INVOKED: dict[str, Rule] = {
     "Base64.encode": _base64, "Base32.encode": of_children("to_base32", (0,), _STRING),
@@ -312,7 +293,7 @@ TEXT_INVOKED: dict[str, Rule] = {
     "ByteArrayMethods.contains": of_children("contains_any", (0, 1), _BOOL),
     "ByteArrayMethods.startsWith": of_children("starts_with_any", (0, 1), _BOOL),
     "ByteArrayMethods.endsWith": of_children("ends_with_any", (0, 1), _BOOL),
-    "ByteArray.lpad": _binary_pad("lpad"), "ByteArray.rpad": _binary_pad("rpad"),
+    "ByteArray.lpad": of_children("lpad", (0, 1, 2), _BYTES), "ByteArray.rpad": of_children("rpad", (0, 1, 2), _BYTES),
     "ExpressionImplUtils.isLuhnNumber": of_children("luhn_check", (0,), _BOOL),
     "ExpressionImplUtils.validateUTF8String": _utf8("validate_utf8", _STRING),
     "ExpressionImplUtils.tryValidateUTF8String": _utf8("validate_utf8", _STRING, "try"),
@@ -344,8 +325,8 @@ TEXT_RULES: dict[str, Rule] = {
     "RegExpInStr": _every_match("regexp_instr", _INT, grouped=False),
     "FormatNumber": _format_number, "FormatString": _format_string,
     "ToCharacter": _to_char, "ToNumber": _to_number("ansi"), "TryToNumber": _to_number("try"),
-    "SoundEx": fixed("soundex", _STRING), "Levenshtein": _levenshtein, "Mask": fixed("mask", _STRING),
-    "FindInSet": fixed("find_in_set", _INT), "Overlay": _overlay, "Conv": _conv, "Bin": fixed("bin", _STRING),
+    "SoundEx": fixed("soundex", _STRING), "Levenshtein": fixed("levenshtein", _INT), "Mask": fixed("mask", _STRING),
+    "FindInSet": fixed("find_in_set", _INT), "Overlay": fixed("overlay"), "Conv": _conv, "Bin": fixed("bin", _STRING),
     "StringSpace": fixed("space", _STRING), "StringInstrWithOccurrence": fixed("instr_occurrence", _INT),
     "Elt": lambda node, to: call("elt", to.args(node), to.arg(node, 1).type, True),
     "Factorial": fixed("factorial", _LONG, True), "WidthBucket": fixed("width_bucket", _LONG, True),

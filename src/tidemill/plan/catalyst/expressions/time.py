@@ -117,10 +117,6 @@ def _in_zone(function: str) -> Rule:
     return rule
 
 
-def _convert_timezone(node: JsonTree, to: Translator) -> Expression:
-    return call("convert_timezone", to.args(node), TIMESTAMP_NTZ)
-
-
 def _months_between(node: JsonTree, to: Translator) -> Expression:
     times = (to.arg(node, 0), to.arg(node, 1))
     return call("months_between", times, pa.float64(), round=to.constant(node, 2), **zone_option(node))
@@ -155,7 +151,7 @@ TIME_RULES: dict[str, Rule] = {
     "UnixTimestamp": _unix_timestamp, "ToUnixTimestamp": _unix_timestamp, "MakeDate": _make_date,
     "TimestampAdd": _timestamp_add, "TimestampDiff": _timestamp_diff, "MonthsBetween": _months_between,
     "FromUTCTimestamp": _in_zone("from_utc_timestamp"), "ToUTCTimestamp": _in_zone("to_utc_timestamp"),
-    "ConvertTimezone": _convert_timezone, "MakeTimestamp": _make_timestamp,
+    "ConvertTimezone": fixed("convert_timezone", TIMESTAMP_NTZ), "MakeTimestamp": _make_timestamp,
     "UnixSeconds": fixed("unix_seconds", _LONG), "UnixMillis": fixed("unix_millis", _LONG),
     "UnixMicros": fixed("unix_micros", _LONG),
     "SecondsToTimestamp": only("timestamp_seconds", (pa.types.is_integer,), TIMESTAMP),

@@ -1,10 +1,10 @@
-"""Rules for VARIANT, which is a value inside expressions and no column."""
+"""Rules for VARIANT, which may be a value inside an expression, but not a column."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, type_of, unsupported
+from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, fixed, type_of, unsupported
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression
@@ -45,7 +45,7 @@ def _check_target(type_: pa.DataType) -> None:
 def variant_as(
     value: Expression, path: tuple[tuple[str, str | int], ...], target: pa.DataType, mode: str
 ) -> Expression:
-    """What is at a path of a variant, as a type."""
+    """The value at a path of a variant, as a type."""
     if target != VARIANT:
         _check_target(target)
     return call("variant_get", (value,), target, True, mode=mode, path=path)
@@ -66,13 +66,9 @@ def _parse_json(node: JsonTree, to: Translator) -> Expression:
     return call("parse_json", (to.arg(node, 0),), VARIANT, True, mode=mode)
 
 
-def _is_variant_null(node: JsonTree, to: Translator) -> Expression:
-    return call("is_variant_null", to.args(node), pa.bool_(), False)
-
-
 VARIANT_RULES: dict[str, Rule] = {"VariantGet": _variant_get}
 
 VARIANT_INVOKED: dict[str, Rule] = {
     "VariantExpressionEvalUtils.parseJson": _parse_json,
-    "VariantExpressionEvalUtils.isVariantNull": _is_variant_null,
+    "VariantExpressionEvalUtils.isVariantNull": fixed("is_variant_null", pa.bool_(), False),
 }

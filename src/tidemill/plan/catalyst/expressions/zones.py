@@ -1,8 +1,8 @@
 """Expressions that depend on the session's time zone. Catalyst writes it into each of them, as ``timeZoneId``.
 
 Timestamps are instants; kernels show them as a clock in UTC does. An expression of another zone is computed in one of
-the ways of :class:`InZone`. A class that is not listed in ``CLASSES`` is refused, so that no zone is left out of
-account: whoever adds a rule for such a class says here how the zone counts. Where Catalyst has no ``timeZoneId`` and
+the ways of :class:`InZone`. A class that is not listed in ``CLASSES`` is refused, so that no zone is
+ignored by mistake: list a class here together with its rule. Where Catalyst has no ``timeZoneId`` and
 Spark looks at the session instead, :func:`with_zone` adds one.
 """
 
@@ -21,10 +21,10 @@ from tidemill.zones import is_utc
 
 
 class InZone(Enum):
-    """How the zone of an expression counts.
+    """How the time zone affects an expression.
 
-    ``IGNORED``: not at all. ``LOCAL``: its timestamps are what clocks show, and so is a timestamp that it gives.
-    ``OPTION``: its rule hands the zone on, see :func:`zone_option`.
+    ``IGNORED``: not at all. ``LOCAL``: it computes with local timestamps. ``OPTION``: the zone is an option of a call;
+    see :func:`zone_option`.
     """
 
     IGNORED = 1
@@ -50,7 +50,7 @@ CLASSES: dict[str, InZone] = {
 }  # fmt: skip
 
 _OF_SESSION = ("PythonUDF", "SpecifiedWindowFrame")
-"""Classes of nodes without a zone for which the session's counts."""
+"""Classes of nodes that depend on the session's zone, but have no ``timeZoneId``."""
 
 
 def zone_of(node: JsonTree) -> str | None:
@@ -71,7 +71,7 @@ def in_zone(node: JsonTree, rule: Rule) -> Rule:
     Raises
     ------
     TidemillError
-        TM2101 when nobody has said how the zone counts.
+        TM2101 for a class that is not listed.
     """
     zone = zone_of(node)
     if zone is None:
@@ -101,12 +101,12 @@ def shown(time: Expression, zone: str | None) -> Expression:
 
 
 def instants(time: Expression, zone: str | None) -> Expression:
-    """When the clock of a zone shows a timestamp."""
+    """The instant at which the clock of a zone shows a timestamp."""
     return time if zone is None else call("to_utc_timestamp", (Literal(zone, pa.string()), time), time.type)
 
 
 def with_zone(nodes: Any, zone: str) -> Any:
-    """A plan that :func:`~tidemill.plan.catalyst.trees.tree.read_plan` gave, in which nodes without a zone of their own
+    """A plan of :func:`~tidemill.plan.catalyst.trees.tree.read_plan`, in which nodes without a zone of their own
     have that of the session."""
     if not is_utc(zone):
         _add_zone(nodes, zone)

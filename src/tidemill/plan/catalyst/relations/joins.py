@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Join, Node, Project, SemiJoin, Union
-from tidemill.plan.catalyst.relations.null_aware_joins import Judged, judge_null_aware
+from tidemill.plan.algebra.build import columns_of, conjunction, projection
+from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Join, Node, SemiJoin, Union
+from tidemill.plan.catalyst.relations.null_aware_joins import Matches, null_aware_matches
 from tidemill.plan.catalyst.relations.null_safe_keys import merge_null_tests
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
@@ -73,7 +74,7 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
             hint="inner, cross, outer, semi and anti joins",
         )
     if kind in ("LeftSemi", "LeftAnti", "ExistenceJoin"):
-        return _judged(kind, left, right, merge_null_tests(conjuncts))
+        return _match(kind, left, right, merge_null_tests(conjuncts))
     sides = _split(left, right, merge_null_tests(conjuncts))
     if kind == "LeftSingle":
         return _single(sides)
@@ -85,12 +86,12 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
     return parts[0] if len(parts) == 1 else Union(tuple(parts))
 
 
-def _judged(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> Node:
+def _match(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> Node:
     """A semi, anti or existence join."""
-    parts = judge_null_aware(left, right, conjuncts, _judge)
+    parts = null_aware_matches(left, right, conjuncts, _semi_or_anti)
     if parts is None:
-        matched, unmatched = (_judge(left, right, conjuncts, anti) for anti in (False, True))
-        parts = Judged((matched,), (unmatched,))
+        matched, unmatched = (_semi_or_anti(left, right, conjuncts, anti) for anti in (False, True))
+        parts = Matches((matched,), (unmatched,))
     if kind == "ExistenceJoin":
         width = len(left.schema)
         found = [(n, True) for n in parts.matched] + [(n, False) for n in parts.unmatched]
@@ -99,37 +100,24 @@ def _judged(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> 
     return nodes[0] if len(nodes) == 1 else Union(nodes)
 
 
-def _judge(left: Node, right: Node, conjuncts: list[Expression], anti: bool) -> Node:
+def _semi_or_anti(left: Node, right: Node, conjuncts: list[Expression], anti: bool) -> Node:
     """The left rows with a match, or with ``anti`` those without."""
     return _cut(_semi(_split(left, right, conjuncts), anti), len(left.schema))
 
 
-def projection(child: Node, columns: list[Expression]) -> Node:
-    """A projection to ``columns``, or the child itself when that is what it gives."""
-    fields = child.schema.fields
-    if len(columns) == len(fields) and all(isinstance(c, Ref) and c.index == i for i, c in enumerate(columns)):
-        return child
-    names = tuple(fields[c.index].name if isinstance(c, Ref) else f"column{i}" for i, c in enumerate(columns))
-    return Project(child, tuple(columns), names)
-
-
-def _refs(node: Node, width: int, start: int = 0) -> list[Expression]:
-    fields = node.schema.fields
-    return [Ref(i, fields[i].type, fields[i].nullable) for i in range(start, start + width)]
-
-
 def _cut(node: Node, width: int) -> Node:
-    return projection(node, _refs(node, width))
+    return projection(node, columns_of(node)[:width])
 
 
 def _with_literals(node: Node, width: int, literals: list[Expression]) -> Node:
-    return projection(node, [*_refs(node, width), *literals])
+    return projection(node, [*columns_of(node)[:width], *literals])
 
 
 def _split(left: Node, right: Node, conjuncts: list[Expression]) -> _Sides:
     """Split a condition into keys and the rest; computed keys become extra columns of the sides."""
     left_width, right_width = len(left.schema), len(right.schema)
-    left_columns, right_columns = _refs(left, left_width), _refs(right, right_width)
+    left_columns: list[Expression] = [*columns_of(left)]
+    right_columns: list[Expression] = [*columns_of(right)]
     keys: list[tuple[int, int, bool]] = []
     rest: list[Expression] = []
     for conjunct in conjuncts:
@@ -144,9 +132,7 @@ def _split(left: Node, right: Node, conjuncts: list[Expression]) -> _Sides:
         keys.append((left_columns.index(found[0]), right_columns.index(found[1]), null_safe))
     moved = {i: i for i in range(left_width)}
     moved |= {left_width + i: len(left_columns) + i for i in range(right_width)}
-    residual: Expression | None = None
-    for part in (remap(r, moved) for r in rest):
-        residual = part if residual is None else Call("and", (residual, part), pa.bool_(), True)
+    residual = conjunction([remap(r, moved) for r in rest])
     left_keys, right_keys, null_safe_keys = zip(*keys, strict=True) if keys else ((), (), ())
     return _Sides(
         projection(left, left_columns),
@@ -182,10 +168,10 @@ def _join(sides: _Sides) -> Join:
 
 
 def _inner(sides: _Sides) -> Node:
-    """Matching pairs, without the computed keys, which nothing above knows."""
+    """Matching pairs, without the computed keys."""
     join = _join(sides)
-    extended = len(sides.left.schema)
-    return projection(join, [*_refs(join, sides.left_width), *_refs(join, sides.right_width, extended)])
+    columns, extended = columns_of(join), len(sides.left.schema)
+    return projection(join, [*columns[: sides.left_width], *columns[extended : extended + sides.right_width]])
 
 
 def _single(sides: _Sides) -> Node:
@@ -225,7 +211,7 @@ def _single(sides: _Sides) -> Node:
         Call("only_row", (Ref(at + 1 + i, fields[v].type, True), count), fields[v].type, True)
         for i, v in enumerate(values)
     ]
-    found = projection(joined, [*_refs(joined, sides.left_width), *checked])
+    found = projection(joined, [*columns_of(joined)[: sides.left_width], *checked])
     nulls: list[Expression] = [Literal(None, fields[v].type) for v in values]
     return Union((found, _with_literals(_semi(pairs, anti=True), sides.left_width, nulls)))
 
@@ -253,7 +239,7 @@ def _unmatched_right(sides: _Sides) -> Node:
         unmatched: Node = SemiJoin(sides.right, sides.left, sides.right_keys, sides.left_keys, sides.null_safe, True)
     else:
         join = _join(sides)
-        matched = projection(join, _refs(join, len(sides.right.schema), len(sides.left.schema)))
+        matched = projection(join, columns_of(join)[len(sides.left.schema) :])
         unmatched = _on_whole_row(sides.right, matched, anti=True)
     nulls: list[Expression] = [Literal(None, f.type) for f in sides.left.schema.fields[: sides.left_width]]
-    return projection(unmatched, [*nulls, *_refs(unmatched, sides.right_width)])
+    return projection(unmatched, [*nulls, *columns_of(unmatched)[: sides.right_width]])

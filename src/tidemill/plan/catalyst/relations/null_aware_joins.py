@@ -13,8 +13,8 @@ columns on the right, over the right rows that have these NULLs, with the column
       = (t where k is not NULL)  anti join u on k = k2   unless u has a row where k2 is NULL
       + (t where k is NULL)                              unless u has a row
 
-What is left without any key asks only whether there is a row: a count, whose filter changes when it leaves or reaches
-0. Then all left rows of the part come or go, as the answer does. Conjuncts that are equalities are keys of all of these
+A join without any key asks only whether there is a row: it is a filter over a count, which changes when the count
+leaves or reaches 0. Then all left rows of the part come or go. Conjuncts that are equalities are keys of all of these
 joins, so that NULLs count for the rows of their key alone.
 """
 
@@ -26,21 +26,21 @@ from itertools import combinations
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of, disjuncts, filtered, null_test
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Filter, Join, Node, Project
-from tidemill.plan.rules.filters_into_joins import filtered
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 from tidemill.task.functions.evaluate import can_fail
 
 MOST_JOINS = 27
-"""Three comparisons of columns that may be NULL on both sides. More are asked pair by pair."""
+"""Three comparisons of columns that may be NULL on both sides. With more, pairs of rows are compared."""
 
-Judge = Callable[[Node, Node, list[Expression], bool], Node]
+SemiJoinBuilder = Callable[[Node, Node, list[Expression], bool], Node]
 """The left rows that have a match on the right under all conjuncts; with True those that have none."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``left = right``, true also where one side is NULL, as far as ``left_wild`` and ``right_wild`` say.
+    """``left = right``, true also where one side is NULL, where ``left_wild`` and ``right_wild`` say so.
 
     ``equality`` is over the left columns followed by the right columns, ``left`` and ``right`` over those of one side.
     """
@@ -53,22 +53,24 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Matches:
     """Parts of the left rows, disjoint: those with a match and those without."""
 
     matched: tuple[Node, ...]
     unmatched: tuple[Node, ...]
 
 
-def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge: Judge) -> Judged | None:
-    """Which left rows have a match, where a conjunct holds for NULLs; None where none does, or where they are many.
+def null_aware_matches(
+    left: Node, right: Node, conjuncts: list[Expression], semi_join: SemiJoinBuilder
+) -> Matches | None:
+    """Which left rows have a match, where a conjunct holds for NULLs; None where none does, or for too many of them.
 
     Parameters
     ----------
     conjuncts : list of Expression
         The condition, over the left columns followed by the right columns.
-    judge : callable
-        Semi and anti joins without such conjuncts.
+    semi_join : callable
+        Builds a semi or anti join without such conjuncts.
     """
     width = len(left.schema)
     found = {c: comparison(c, width) for c in conjuncts}
@@ -76,33 +78,35 @@ def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge
     others = [c for c, known in found.items() if known is None]
     if (conjuncts and not comparisons) or _joins(comparisons) > MOST_JOINS:
         return None
-    unasked: tuple[Node, ...] = ()
-    asked = [c for c in others if references(c) and max(references(c)) < width and not can_fail(c)]
-    if asked:
-        fails: list[Expression] = [Call("coalesce", (c, Literal(False, pa.bool_())), pa.bool_(), False) for c in asked]
-        unasked = (filtered(left, [_call("not", _all(fails))]),)
-        left = filtered(left, asked)
-        others = [c for c in others if c not in asked]
+    excluded: tuple[Node, ...] = ()
+    left_only = [c for c in others if references(c) and max(references(c)) < width and not can_fail(c)]
+    if left_only:
+        fails: list[Expression] = [
+            Call("coalesce", (c, Literal(False, pa.bool_())), pa.bool_(), False) for c in left_only
+        ]
+        excluded = (filtered(left, [Call("not", (_all(fails),), pa.bool_(), False)]),)
+        left = filtered(left, left_only)
+        others = [c for c in others if c not in left_only]
     matched: list[Node] = []
     unmatched: list[Node] = []
     for wild, rows in _parts(left, comparisons):
         strict = [c for c in comparisons if c not in wild]
         for nulls in _subsets([c for c in strict if c.right_wild and c.right.nullable]):
-            partners = filtered(right, [_call("is_null", c.right) for c in nulls])
+            partners = filtered(right, [null_test("is_null", c.right) for c in nulls])
             condition = [c.equality for c in strict if c not in nulls] + others
             if condition:
-                matched.append(judge(rows, partners, condition, False))
-                rows = judge(rows, partners, condition, True)
+                matched.append(semi_join(rows, partners, condition, False))
+                rows = semi_join(rows, partners, condition, True)
             else:
                 matched.append(_where_any(rows, partners, True))
                 rows = _where_any(rows, partners, False)
         unmatched.append(rows)
-    return Judged(tuple(matched), (*unmatched, *unasked))
+    return Matches(tuple(matched), (*unmatched, *excluded))
 
 
 def comparison(conjunct: Expression, width: int) -> Comparison | None:
     """``l = r OR isnull(l = r)``, also with ``isnull(l)`` or ``isnull(r)`` in its place; None for anything else."""
-    parts = list(_disjuncts(conjunct))
+    parts = disjuncts(conjunct)
     equalities = [p for p in parts if isinstance(p, Call) and p.function == "eq"]
     if len(parts) < 2 or len(equalities) != 1:
         return None
@@ -143,7 +147,7 @@ def _parts(left: Node, comparisons: list[Comparison]) -> Iterator[tuple[tuple[Co
     """The left rows by which of their columns are NULL."""
     able = [c for c in comparisons if c.left_wild and c.left.nullable]
     for wild in _subsets(able):
-        tests = [_call("is_null" if c in wild else "is_not_null", c.left) for c in able]
+        tests = [null_test("is_null" if c in wild else "is_not_null", c.left) for c in able]
         yield wild, filtered(left, tests)
 
 
@@ -158,22 +162,9 @@ def _where_any(rows: Node, partners: Node, some: bool) -> Node:
     count = Aggregate(Project(partners, (), ()), (), (AggregateCall("count", None, pa.int64(), False),), ("rows",))
     number = Ref(0, pa.int64(), False)
     condition = Call("gt" if some else "le", (number, Literal(0, pa.int64())), pa.bool_(), False)
-    fields = rows.schema.fields
     joined = Join(rows, Project(Filter(count, condition), (), ()), (), (), (), spread=True)
-    return Project(joined, tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields)), rows.schema.names)
-
-
-def _disjuncts(condition: Expression) -> Iterator[Expression]:
-    if isinstance(condition, Call) and condition.function == "or":
-        for arg in condition.args:
-            yield from _disjuncts(arg)
-    else:
-        yield condition
+    return Project(joined, columns_of(rows), rows.schema.names)
 
 
 def _all(parts: list[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else Call("and", tuple(parts), pa.bool_(), False)
-
-
-def _call(function: str, argument: Expression) -> Expression:
-    return Call(function, (argument,), pa.bool_(), False)

@@ -9,24 +9,24 @@ subquery, and when the column of its ORDER BY is not in the output that window h
           Sort [v]
             Project [id, v, k]
 
-So the keys of the Sort are carried up, with the columns that they need, to whoever relies on them. What relies on an
-order that is not there is refused.
+So the keys of the Sort are carried up, with the columns that they need, to the operator that relies on
+them. An operator that relies on a missing order is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of, projection
 from tidemill.plan.algebra.nodes import Filter, Node, SortKey, TopRows
 from tidemill.plan.catalyst.expressions.expressions import translate
-from tidemill.plan.catalyst.relations.joins import projection
-from tidemill.plan.catalyst.trees.tree import JsonTree, trees
-from tidemill.task.expressions import Expression, Literal, Ref
+from tidemill.plan.catalyst.trees.tree import JsonTree, aggregate_calls, attribute_id, trees
+from tidemill.task.expressions import Expression, Literal
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
 _KEEP_ORDER = ("Project", "Filter", "SubqueryAlias", "Generate", *_LIMITS)
@@ -54,7 +54,7 @@ class Ordered:
     inputs : mapping
         Where each Catalyst attribute is.
     keys : tuple of SortKey
-        The order; of columns that may be none of the plan's output.
+        The order; its columns need not be in the plan's output.
     output : tuple of int
         The columns of the plan, in its order.
     """
@@ -93,7 +93,7 @@ def bounds(tree: JsonTree) -> tuple[int | None, int, JsonTree]:
 
 
 def ordered(tree: JsonTree, reader: Reader) -> Ordered | None:
-    """A plan's rows with the order that a Sort in it gives them; None when there is none that holds for all rows.
+    """A plan's rows with the order that a Sort in it gives them; None when no Sort orders all rows.
 
     SORT BY orders the rows of each partition of Spark, which is no order of the rows.
     """
@@ -122,13 +122,9 @@ def first_rows(rows: Ordered, limit: int | None, offset: int) -> Node:
     return rows.node if limit is None and not offset else TopRows(rows.node, rows.keys, limit, offset)
 
 
-def _columns(node: Node) -> list[Expression]:
-    return [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)]
-
-
 def _sorted(tree: JsonTree, reader: Reader) -> Ordered:
     node, inputs = reader.rows(tree.children[0])
-    columns = _columns(node)
+    columns: list[Expression] = [*columns_of(node)]
     output = tuple(range(len(columns)))
     below, found, orders = reader.subqueries(node, inputs, trees(tree.fields["order"]))
     positions = []
@@ -141,8 +137,8 @@ def _sorted(tree: JsonTree, reader: Reader) -> Ordered:
 
 
 def _projected(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
-    """The projection beside all columns below, among them those that the order is of."""
-    columns = _columns(below.node)
+    """All columns below, among them the sort keys, and those of the projection."""
+    columns: list[Expression] = [*columns_of(below.node)]
     node, found, outputs = reader.subqueries(below.node, below.inputs, trees(tree.fields["projectList"]))
     inputs, places = {}, []
     for output in outputs:
@@ -150,18 +146,18 @@ def _projected(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
         if value not in columns:
             columns.append(value)
         places.append(columns.index(value))
-        inputs[int(output.fields["exprId"]["id"])] = places[-1]
+        inputs[output.id] = places[-1]
     return Ordered(projection(node, columns), inputs, below.keys, tuple(places))
 
 
 def _filtered(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
     node, found, (condition,) = reader.subqueries(below.node, below.inputs, trees(tree.fields["condition"]))
-    kept = projection(Filter(node, translate(condition, found)), _columns(below.node))
+    kept = projection(Filter(node, translate(condition, found)), columns_of(below.node))
     return Ordered(kept, below.inputs, below.keys, below.output)
 
 
 def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
-    """Refuse lists, first and last values of rows that a Sort has put in order, when it decides what they are.
+    """Refuse lists, first and last values of rows that a Sort has put in order, when that decides their result.
 
     So does a window of which the first rows are taken, where the groups are its partitions: Catalyst makes one of
     ORDER BY with LIMIT in a correlated subquery.
@@ -171,7 +167,7 @@ def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
     TidemillError
         TM2105.
     """
-    calls = [c for o in outputs for c in _calls(o) if _follows(c.children[0])]
+    calls = [c for o in outputs for c in aggregate_calls(o) if _follows(c.children[0])]
     order = _order_below(tree) if calls else None
     for call in calls if order is not None else ():
         function = call.children[0]
@@ -188,14 +184,6 @@ def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
         raise error
 
 
-def _calls(tree: JsonTree) -> Iterator[JsonTree]:
-    if tree.name == "AggregateExpression":
-        yield tree
-    else:
-        for child in tree.children:
-            yield from _calls(child)
-
-
 def _follows(function: JsonTree) -> bool:
     """Whether the value depends on the order in which rows come: listagg has children for an order of its own."""
     return function.name in _FOLLOW_ORDER and not (function.name == "ListAgg" and len(function.children) > 2)
@@ -203,7 +191,7 @@ def _follows(function: JsonTree) -> bool:
 
 @dataclass(frozen=True)
 class _Order:
-    """Sort orders that rows come in: all of them, or those of a group."""
+    """The sort orders of all rows, or (``every`` is False) of the rows of each partition."""
 
     orders: list[JsonTree]
     every: bool
@@ -212,11 +200,11 @@ class _Order:
 def _order_below(aggregate: JsonTree) -> _Order | None:
     """The order in which the rows of each group come."""
     tree, conditions = aggregate.children[0], 0
-    groups = {_attribute(e) for e in trees(aggregate.fields["groupingExpressions"])}
+    groups = {attribute_id(e) for e in trees(aggregate.fields["groupingExpressions"])}
     while tree.name in _KEEP_ORDER:
         conditions += tree.name == "Filter"
         if tree.name == "Project":
-            renamed = {o.fields["exprId"]["id"]: _attribute(o.children[0]) for o in _aliases(tree)}
+            renamed: dict[int | None, int | None] = {o.id: attribute_id(o.children[0]) for o in _aliases(tree)}
             groups = {renamed.get(g, g) for g in groups}
         tree = tree.children[0]
     if tree.name == "Sort":
@@ -224,7 +212,7 @@ def _order_below(aggregate: JsonTree) -> _Order | None:
     if tree.name != "Window" or not conditions:
         return None
     numbered = any(_numbers(e) for e in trees(tree.fields["windowExpressions"]))
-    if not numbered or groups != {_attribute(e) for e in trees(tree.fields["partitionSpec"])}:
+    if not numbered or groups != {attribute_id(e) for e in trees(tree.fields["partitionSpec"])}:
         return None
     own = trees(tree.fields["orderSpec"])
     while not own and tree.name in ("Window", *_KEEP_ORDER):
@@ -232,10 +220,6 @@ def _order_below(aggregate: JsonTree) -> _Order | None:
     if own:
         return _Order(own, True)
     return _Order(trees(tree.fields["order"]), bool(tree.fields["global"])) if tree.name == "Sort" else None
-
-
-def _attribute(tree: JsonTree) -> int | None:
-    return int(tree.fields["exprId"]["id"]) if tree.name == "AttributeReference" else None
 
 
 def _aliases(project: JsonTree) -> list[JsonTree]:
@@ -254,6 +238,6 @@ def _by_value(order: _Order | None, function: JsonTree) -> bool:
     return (
         order.every
         and value.name == column.name == "AttributeReference"
-        and value.fields["exprId"]["id"] == column.fields["exprId"]["id"]
+        and value.id == column.id
         and "Ascending" in str(first.fields["direction"])
     )

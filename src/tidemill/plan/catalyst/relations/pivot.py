@@ -7,7 +7,7 @@ Catalyst aggregates by the groups and the pivoted column, and then puts the valu
         t                                                t
 
 A count of no rows is 0, but the value of a cell without rows is NULL, so where it matters a count of the cell's rows
-is asked first.
+is tested first.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def unpivoted(
     for node in (below, *reversed(projects)):
         listed = node.fields["aggregateExpressions" if node is below else "projectList"]
         named = [read_tree(e) for e in listed]
-        values = {_id(e): _substituted(e.children[0] if e.name == "Alias" else e, values) for e in named}
+        values = {e.id: _substituted(e.children[0] if e.name == "Alias" else e, values) for e in named}
 
     def replace(node: JsonTree) -> JsonTree:
         if node.name == "GetArrayItem" and _is_pivot(node.children[0]) and node.children[1].name == "Literal":
@@ -73,14 +73,10 @@ def unpivoted(
     results = []
     for output in outputs:
         if output.name == "AttributeReference":  # a group, which keeps its name and id
-            results.append(JsonTree("Alias", output.fields, (values[_id(output)],)))
+            results.append(JsonTree("Alias", output.fields, (values[output.id],)))
         else:
             results.append(_substituted(replace(output), values))
     return below.children[0], [_substituted(g, values) for g in groups], results
-
-
-def _id(tree: JsonTree) -> int:
-    return int(tree.fields["exprId"]["id"])
 
 
 def _is_pivot(node: JsonTree) -> bool:
@@ -89,7 +85,7 @@ def _is_pivot(node: JsonTree) -> bool:
 
 def _substituted(node: JsonTree, values: dict[int, JsonTree]) -> JsonTree:
     if node.name == "AttributeReference":
-        return values.get(_id(node), node)
+        return values.get(node.id, node)
     return JsonTree(node.name, node.fields, tuple(_substituted(c, values) for c in node.children))
 
 

@@ -1,7 +1,7 @@
 """WITH RECURSIVE: Catalyst's UnionLoop, whose second child reads the rows of the level before as a UnionLoopRef.
 
-The step is read as any query is, over a leaf that stands for the level before, and then taken apart into paths from
-that leaf upwards. Everything beside a path that does not read the leaf is a relation that the step joins its rows with.
+The step is read like any query, over a leaf that stands for the level before, and then divided into paths from that
+leaf upwards. An input that does not read the leaf is a relation that the step joins its rows with.
 Of joins that keep the rows of the recursion, an outer join is the sum of three paths, an anti join of two::
 
     R left join E   =   R join E   +   R padded   -   (R join DISTINCT keys of E) padded
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of
 from tidemill.plan.algebra.nodes import (
     Aggregate,
     Filter,
@@ -84,7 +85,7 @@ def _name(loop: int) -> str:
 
 
 def _paths(node: Node, name: str) -> list[StepPath]:
-    """What a node makes of the rows of the level before; they are read somewhere below it."""
+    """The paths from the leaf, which is below this node, to the node."""
     match node:
         case Scan() if node.relation == name:
             return [StepPath(())]
@@ -137,7 +138,7 @@ def _semi_joined(node: SemiJoin, name: str) -> list[StepPath]:
     fields = node.right.schema.fields
     distinct = Aggregate(node.right, keys, (), tuple(fields[k].name for k in keys))
     positions = tuple(keys.index(k) for k in node.right_keys)
-    columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(node.left.schema.fields))
+    columns = columns_of(node.left)
     sign = -1 if node.anti else 1
     found = _then(paths, StepJoin(distinct, node.left_keys, positions, node.null_safe), sign)
     found = _then(found, Calculate(None, columns))
@@ -153,9 +154,9 @@ def _refused(got: str, hint: str) -> TidemillError:
 
 
 def with_last(node: Node, limit: int) -> Node | None:
-    """LIMIT of a recursion that has one row a level: its first levels; None for any other node.
+    """LIMIT of a recursion with one row a level, as a limit of levels; None for any other node.
 
-    Such are those whose anchor is one constant row and whose step reads nothing else.
+    Its anchor is one constant row, and its step reads nothing else.
     """
     if isinstance(node, Project):
         child = with_last(node.child, limit)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of, projection, where
 from tidemill.plan.algebra.nodes import Aggregate, Node, SortKey, Window
-from tidemill.plan.catalyst.relations.joins import projection
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program.window_calls import Frame, WindowCall
@@ -44,7 +44,7 @@ def merge_sessions(child: Node, session: int, keys: list[Expression]) -> tuple[N
     time, end = (
         Call("struct_field", (own,), type_.field(i).type, True, (("ordinal", i),)) for i in range(type_.num_fields)
     )
-    columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+    columns: list[Expression] = [*columns_of(child)]
     for added in (time, end, *keys):
         if added not in columns:
             columns.append(added)
@@ -57,7 +57,7 @@ def merge_sessions(child: Node, session: int, keys: list[Expression]) -> tuple[N
     first = Call(
         "coalesce", (Call("gt", (at, reached), pa.bool_(), True), Literal(True, pa.bool_())), pa.bool_(), False
     )
-    begins = Call("case", (first, at, Literal(None, at.type)), at.type, True)
+    begins = where(first, at)
     kept = [Ref(i, c.type, True) for i, c in enumerate(columns)]
     rows = projection(rows, [*kept, begins])
     latest = WindowCall("max", (Ref(len(columns), at.type, True),), at.type, True, Frame(False, None, 0))
@@ -67,9 +67,8 @@ def merge_sessions(child: Node, session: int, keys: list[Expression]) -> tuple[N
 
 def with_session(grouped: Aggregate, key: int, end: Expression) -> tuple[Node, int]:
     """The groups with one more column, the struct of a session's start and end; and where it is."""
-    fields = grouped.schema.fields
-    columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+    columns: list[Expression] = [*columns_of(grouped)]
     start = columns[key]
     type_ = pa.struct([pa.field("start", start.type), pa.field("end", end.type)])
     columns.append(Call("struct", (start, end), type_, False))
-    return projection(grouped, columns), len(fields)
+    return projection(grouped, columns), len(columns) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from tidemill.plan.catalyst.trees.tree import JsonTree, trees
+from tidemill.plan.catalyst.trees.tree import JsonTree, attribute_id, trees
 
 _SAME_ROWS = ("Filter", "Sort", "SubqueryAlias", "GlobalLimit", "LocalLimit", "Offset", "Window")
 
@@ -19,7 +19,7 @@ def single_for(tree: JsonTree, ids: Set[int]) -> bool:
         case "Aggregate":
             sources = _sources(trees(tree.fields["aggregateExpressions"]), ids)
             groups = [g for g in trees(tree.fields["groupingExpressions"]) if g.name != "Literal"]
-            return all(_id(g) in sources for g in groups)
+            return all(attribute_id(g) in sources for g in groups)
         case "Project":
             return single_for(tree.children[0], _sources(trees(tree.fields["projectList"]), ids))
         case "Join":
@@ -46,9 +46,9 @@ def _output(tree: JsonTree) -> set[int]:
     """The attributes of a plan, as far as they are known."""
     match tree.name:
         case "Aggregate":
-            return {_expression_id(o) for o in trees(tree.fields["aggregateExpressions"])}
+            return {o.id for o in trees(tree.fields["aggregateExpressions"])}
         case "Project":
-            return {_expression_id(o) for o in trees(tree.fields["projectList"])}
+            return {o.id for o in trees(tree.fields["projectList"])}
     return _output(tree.children[0]) if tree.name in _SAME_ROWS else set()
 
 
@@ -57,7 +57,7 @@ def _equalities(tree: JsonTree) -> list[tuple[int, int]]:
         return [pair for child in tree.children for pair in _equalities(child)]
     if tree.name not in ("EqualTo", "EqualNullSafe"):
         return []
-    left, right = (_id(c) for c in tree.children)
+    left, right = (attribute_id(c) for c in tree.children)
     return [] if left is None or right is None else [(left, right)]
 
 
@@ -65,17 +65,9 @@ def _sources(outputs: list[JsonTree], ids: Set[int]) -> set[int]:
     """The attributes below that the attributes ``ids`` of an output are."""
     found = set()
     for output in outputs:
-        if _expression_id(output) in ids:
+        if output.id in ids:
             value = output.children[0] if output.name == "Alias" else output
-            source = _id(value)
+            source = attribute_id(value)
             if source is not None:
                 found.add(source)
     return found
-
-
-def _id(tree: JsonTree) -> int | None:
-    return _expression_id(tree) if tree.name == "AttributeReference" else None
-
-
-def _expression_id(tree: JsonTree) -> int:
-    return int(tree.fields["exprId"]["id"])

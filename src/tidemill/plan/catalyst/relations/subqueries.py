@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import gives_one_row, projection
 from tidemill.plan.algebra.codec import spark_type
 from tidemill.plan.algebra.nodes import (
     Aggregate,
@@ -28,7 +29,7 @@ from tidemill.plan.algebra.nodes import (
     Union,
     Window,
 )
-from tidemill.plan.catalyst.relations.joins import build_join, projection
+from tidemill.plan.catalyst.relations.joins import build_join
 from tidemill.plan.catalyst.trees.places import passing
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.plan.catalyst.trees.tree import tree as read_tree
@@ -36,7 +37,7 @@ from tidemill.task.aggregates.extremes import ONLY
 from tidemill.task.expressions import Expression, Literal, Ref
 
 ONE_ROW = Scan("", ())
-"""Stands for the row of a query without FROM, until a subquery gives one."""
+"""The row of a query without FROM, replaced by the first subquery."""
 
 
 def with_subqueries(
@@ -103,13 +104,6 @@ def _row(tree: JsonTree, read: Callable[[JsonTree], Node]) -> Node:
     return one_value(read(plan)) if found is None else any_value(read(found))
 
 
-def gives_one_row(node: Node) -> bool:
-    """Whether there is one row whatever the input."""
-    while isinstance(node, Project):
-        node = node.child
-    return isinstance(node, Aggregate) and not node.keys
-
-
 def at_most_one_row(node: Node) -> bool:
     """Whether there is one row or none, whatever the input."""
     while isinstance(node, Project | Filter):
@@ -156,7 +150,7 @@ def _constants(node: Node) -> tuple[Expression, ...] | None:
 
 
 def some_rows(node: Node, limit: int | None, offset: int) -> Node:
-    """LIMIT where all rows are alike, or are never more: Catalyst drops an ORDER BY that orders nothing.
+    """LIMIT where all rows are equal, or never more than it: Catalyst drops an ORDER BY that orders nothing.
 
     Raises
     ------
@@ -199,7 +193,7 @@ def one_value(node: Node) -> Node:
 
 
 def exists_of(plan: JsonTree) -> JsonTree | None:
-    """What is below the LIMIT 1 of a subquery that gives the constant true; None where it is another subquery."""
+    """The query of an EXISTS: the input of LIMIT 1 in a subquery of the constant true; None for any other subquery."""
     constant, limited = False, False
     while True:
         if plan.name == "Project" and not constant and not limited:

@@ -1,6 +1,6 @@
-"""Rows that stand in the query: VALUES, ``range()`` and SELECT without FROM.
+"""Constant rows of a query: VALUES, ``range()`` and SELECT without FROM.
 
-They are the elements of a constant array over the one row of an aggregate without GROUP BY, which there is whatever the
+They are the elements of a constant array over the one row of an aggregate without GROUP BY, which exists whatever the
 input. So constants come with the first epoch of a view, stay, and need no operator of their own::
 
     Generate[inline(array(struct(1, 'a'), struct(2, 'b')))]
@@ -37,7 +37,7 @@ def base_of(nodes: Any) -> dict[str, Any] | None:
 
 
 def one_row(base: Node | None) -> Node:
-    """A row that is always there.
+    """One row, whatever the input.
 
     Raises
     ------
@@ -109,5 +109,5 @@ def _check_number(rows: int) -> None:
 
 
 def narrow(scan: Scan) -> Scan:
-    """The relation with as few columns as can be."""
+    """The relation with its first column only."""
     return Scan(scan.relation, scan.columns[:1])

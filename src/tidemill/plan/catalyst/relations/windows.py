@@ -13,13 +13,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of, projection
 from tidemill.plan.algebra.nodes import AggregateCall, Node, Project, SortKey, Window
 from tidemill.plan.catalyst.aggregates.aggregates import aggregate
 from tidemill.plan.catalyst.aggregates.reader import AggregateReader
 from tidemill.plan.catalyst.expressions.expressions import translate
 from tidemill.plan.catalyst.expressions.intervals import negated
 from tidemill.plan.catalyst.expressions.zones import zone_of
-from tidemill.plan.catalyst.relations.joins import projection
 from tidemill.plan.catalyst.relations.order import sort_keys
 from tidemill.plan.catalyst.relations.single import single_for
 from tidemill.plan.catalyst.trees.field_names import renamed
@@ -28,7 +28,7 @@ from tidemill.plan.catalyst.trees.tree import JsonTree, trees
 from tidemill.task.expressions import Expression, Literal, Ref, references
 from tidemill.task.program.window_calls import Bound, Frame, WindowCall
 
-_RANKINGS = {
+_RANKINGS: dict[str, tuple[str, pa.DataType]] = {
     "RowNumber": ("row_number", pa.int32()),
     "Rank": ("rank", pa.int32()),
     "DenseRank": ("dense_rank", pa.int32()),
@@ -37,7 +37,7 @@ _RANKINGS = {
     "NTile": ("ntile", pa.int32()),
 }
 _OF_PEERS = {"Rank": 1, "DenseRank": 1, "PercentRank": 0.0, "CumeDist": 1.0}
-"""The same for all peers; what they are where all rows are."""
+"""Functions that are equal for peers, with their value where all rows are peers."""
 
 _VALUES = {"First": "first", "Last": "last", "NthValue": "nth"}
 _MICROS_A_DAY = 86_400_000_000
@@ -53,7 +53,7 @@ def read_window(
     output: tuple[int, ...],
     follow: tuple[SortKey, ...] | None = None,
 ) -> tuple[Node, dict[int, int], tuple[int, ...]]:
-    """The algebra of a Window, where each Catalyst attribute is in its output, and which columns Catalyst's has.
+    """The algebra of a Window, where each Catalyst attribute is in its output, and the columns of Catalyst's output.
 
     Parameters
     ----------
@@ -67,8 +67,7 @@ def read_window(
     TidemillError
         TM2101, TM2102 as for any expression or aggregate; TM2106 for a function or frame that is not supported.
     """
-    fields = child.schema.fields
-    columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+    columns: list[Expression] = [*columns_of(child)]
 
     def position(part: JsonTree) -> int:
         expression = translate(part, inputs)
@@ -99,20 +98,19 @@ def read_window(
             value = Literal(_OF_PEERS[peers], _RANKINGS[peers][1])
         else:
             value = _call(window, orders, inputs, result)
-        values[_id(expression)] = value
+        values[expression.id] = value
         alone = isinstance(value, Ref) and len(calls) == before + 1
         names += [str(expression.fields["name"])] if alone else [f"window{i}" for i in range(before, len(calls))]
     below = projection(child, columns)
     node = Window(below, partition, keys, tuple(calls), tuple(names)) if calls else below
     if [v.index - width if isinstance(v, Ref) else -1 for v in values.values()] != list(range(len(calls))):
-        kept: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(below.schema.fields)]
-        node = projection(node, [*kept, *values.values()])
+        node = projection(node, [*columns_of(below), *values.values()])
     found = {**inputs, **{identity: width + i for i, identity in enumerate(values)}}
-    return node, found, (*output, *(found[_id(e)] for e in listed))
+    return node, found, (*output, *(found[e.id] for e in listed))
 
 
 def _among_peers(call: WindowCall) -> WindowCall:
-    """A call over rows that are all peers, which a frame of RANGE has all of."""
+    """A call in a window whose rows are all peers: a RANGE frame has all of them."""
     frame = call.frame
     if frame.rows:
         return call
@@ -122,7 +120,7 @@ def _among_peers(call: WindowCall) -> WindowCall:
 
 
 def follows_rows(tree: JsonTree) -> bool:
-    """Whether functions of a Window see the order in which rows come: it has none of its own, or that of a constant."""
+    """Whether functions of a Window depend on the order of its input: it orders by nothing, or by a constant."""
     orders = [o for o in trees(tree.fields["orderSpec"]) if o.children[0].name != "Literal"]
     return not orders and any(_by_place(w) or _is_list(w) for w in _windows(tree))
 
@@ -130,7 +128,7 @@ def follows_rows(tree: JsonTree) -> bool:
 def check_decided(tree: JsonTree, node: Node) -> None:
     """Refuse a Window without an order whose functions depend on one.
 
-    Where a partition has one row at most, or rows that are all alike, any order gives the same rows.
+    Where a partition has at most one row, or equal rows, any order gives the same result.
 
     Raises
     ------
@@ -138,7 +136,7 @@ def check_decided(tree: JsonTree, node: Node) -> None:
         TM2105.
     """
     by_place = [w for w in _windows(tree) if _by_place(w)]
-    ids = {_id(p) for p in trees(tree.fields["partitionSpec"]) if "exprId" in p.fields}
+    ids = {p.id for p in trees(tree.fields["partitionSpec"]) if "exprId" in p.fields}
     if not by_place or _alike(node) or single_for(tree.children[0], ids):
         return
     with passing(by_place[0]):
@@ -192,7 +190,7 @@ def _is_list(window: JsonTree) -> bool:
 
 
 def _alike(node: Node) -> bool:
-    """Whether all columns of a window's input are decided by those that it is partitioned by."""
+    """Whether the partition columns determine all columns of a window's input."""
     while isinstance(node, Project):
         node = node.child
     if not isinstance(node, Window):
@@ -207,10 +205,6 @@ def _alike(node: Node) -> bool:
             return True
         rows = rows.child
     return True
-
-
-def _id(tree: JsonTree) -> int:
-    return int(tree.fields["exprId"]["id"])
 
 
 def _call(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:
@@ -269,7 +263,7 @@ def _value(function: JsonTree, frame: Frame, inputs: Mapping[int, int], number: 
 
 
 def _shift(function: JsonTree, frame: JsonTree, inputs: Mapping[int, int]) -> WindowCall:
-    """LAG or LEAD. Catalyst has given it the frame from the row that is wanted to the same row."""
+    """LAG or LEAD. Its frame in Catalyst begins and ends at the wanted row."""
     value = translate(function.children[0], inputs)
     default = translate(function.children[-1], inputs)
     if isinstance(default, Literal) and default.value is None:
@@ -320,7 +314,7 @@ def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, in
         name = "DateAdd" if date else "Add"
     of_zone = zone if name == "TimestampAddInterval" else None  # dates and numbers are the same in every zone
     bound = translate(JsonTree(name, {"evalMode": "ANSI", "timeZoneId": of_zone}, (value, offset)), inputs)
-    if pa.types.is_decimal(key.type) and bound.type.scale != key.type.scale:
+    if pa.types.is_decimal(key.type) and pa.types.is_decimal(bound.type) and bound.type.scale != key.type.scale:
         raise _refused("a RANGE frame over a decimal of this precision", "cast the ORDER BY value to fewer digits")
     return bound
 

@@ -1,4 +1,4 @@
-"""Structs whose fields have other names, where Spark takes them for one type: they get the names of the result."""
+"""Renames fields of structs to those of the result, where Spark accepts structs that differ in field names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of
 from tidemill.plan.algebra.nodes import Node, Project
-from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.plan.catalyst.trees.nested_types import element_type, item_type, key_type
+from tidemill.task.expressions import Call, Expression, Literal
 
 _ALL = frozenset({"coalesce", "greatest", "least", "array_concat", "array_union", "array_intersect", "array_except"})
 _ALL |= {"map_concat"}
@@ -27,14 +29,14 @@ def named_alike(function: str, args: tuple[Expression, ...], type_: pa.DataType)
     if function in _ALL:
         return tuple(renamed(arg, type_) for arg in args)
     if function == "array":
-        return tuple(renamed(arg, type_.value_type) for arg in args)
+        return tuple(renamed(arg, element_type(type_)) for arg in args)
     if function == "map":
-        return tuple(renamed(arg, type_.item_type if i % 2 else type_.key_type) for i, arg in enumerate(args))
+        return tuple(renamed(arg, item_type(type_) if i % 2 else key_type(type_)) for i, arg in enumerate(args))
     if function == "case":
         last = len(args) - 1
         return tuple(renamed(arg, type_) if i % 2 or i == last else arg for i, arg in enumerate(args))
     if function == "array_insert":
-        return (*args[:2], renamed(args[2], type_.value_type))
+        return (*args[:2], renamed(args[2], element_type(type_)))
     if function == "aggregate":  # its state has the type that it begins with
         return (*args[:2], renamed(args[2], args[1].type), *args[3:])
     return args
@@ -42,10 +44,9 @@ def named_alike(function: str, args: tuple[Expression, ...], type_: pa.DataType)
 
 def columns_renamed(node: Node, types: Sequence[pa.DataType]) -> Node:
     """The rows of a node with columns of these types, where they differ in names of fields alone."""
-    fields = node.schema.fields
-    columns = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+    columns = columns_of(node)
     found = tuple(renamed(column, type_) for column, type_ in zip(columns, types, strict=True))
-    return node if found == tuple(columns) else Project(node, found, tuple(f.name for f in fields))
+    return node if found == columns else Project(node, found, node.schema.names)
 
 
 def _alike(one: pa.DataType, other: pa.DataType) -> bool:

@@ -1,8 +1,8 @@
-"""Where in the text of a query something stands, as Catalyst remembers it.
+"""Where operators and expressions stand in the text of a query, as Catalyst records it.
 
 Every node of Catalyst, also of an optimised plan, has an *origin*: the text it was parsed from and the range of it.
-Errors of ours collect the Java nodes they pass on their way up (:func:`passing`); the innermost one with an origin
-is the place to show. Asked for only when there is an error.
+A numbered error collects the Java nodes that it passes on its way up (:func:`passing`); the innermost one with an
+origin is the place to show. Origins are read only when there is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.plan.catalyst.trees.tree import JsonTree
+from tidemill.plan.catalyst.trees.tree import JsonTree, elements
 from tidemill.plan.sql.statements import Source
 
 _SHOWN = 60
@@ -32,7 +32,7 @@ def passing(node: JsonTree) -> Iterator[None]:
 
 
 def shown(query: str, start: int, stop: int, at: tuple[int, int]) -> str:
-    """A range of a query in words: its place, then its text.
+    """A range of a query for a message: its place, then its text.
 
     Parameters
     ----------
@@ -115,20 +115,14 @@ def _is_plan(node: JsonTree) -> bool:
 def _with_expressions(java: Any, is_plan: bool) -> Iterator[Any]:
     """A node, and if it is an operator what it calculates."""
     yield java
-    for expression in _elements(java.expressions()) if is_plan else ():
+    for expression in elements(java.expressions()) if is_plan else ():
         yield from _nodes(expression, False)
 
 
 def _nodes(java: Any, is_plan: bool) -> Iterator[Any]:
     """An operator or expression and all below."""
     yield java
-    for expression in _elements(java.expressions()) if is_plan else ():
+    for expression in elements(java.expressions()) if is_plan else ():
         yield from _nodes(expression, False)
-    for child in _elements(java.children()):
+    for child in elements(java.children()):
         yield from _nodes(child, is_plan)
-
-
-def _elements(sequence: Any) -> Iterator[Any]:
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

@@ -32,6 +32,11 @@ class JsonTree:
     fields: dict[str, Any]
     children: tuple[JsonTree, ...]
 
+    @property
+    def id(self) -> int:
+        """The ``exprId`` of an attribute or named expression."""
+        return int(self.fields["exprId"]["id"])
+
 
 TRANSLATED = "Translated"
 """The name of a node that stands for an expression of :mod:`tidemill.task.expressions`."""
@@ -63,6 +68,18 @@ def trees(field: Any) -> list[JsonTree]:
     return [tree(e) for e in field]
 
 
+def attribute_id(node: JsonTree) -> int | None:
+    """The ``exprId`` of an attribute; None for any other expression."""
+    return node.id if node.name == "AttributeReference" else None
+
+
+def aggregate_calls(node: JsonTree) -> list[JsonTree]:
+    """The aggregate calls in an expression."""
+    return (
+        [node] if node.name == "AggregateExpression" else [c for child in node.children for c in aggregate_calls(child)]
+    )
+
+
 def read_expression(expression: Any) -> JsonTree:
     """The tree of a Java ``Expression``, with the fields that its JSON leaves out."""
     nodes = json.loads(expression.toJSON())
@@ -77,7 +94,8 @@ def read_plan(plan: Any) -> list[dict[str, Any]]:
     return nodes
 
 
-def _elements(sequence: Any) -> Iterator[Any]:
+def elements(sequence: Any) -> Iterator[Any]:
+    """The elements of a collection of Scala."""
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()
@@ -90,24 +108,22 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
         fields["rddId"] = plan.rdd().id()
         fields["rddName"] = plan.rdd().name()
     elif fields["class"].endswith(".LocalRelation"):
-        types = [attribute.dataType() for attribute in _elements(plan.output())]
-        fields["rows"] = [
-            [_java_part(row, i, type_) for i, type_ in enumerate(types)] for row in _elements(plan.data())
-        ]
+        types = [attribute.dataType() for attribute in elements(plan.output())]
+        fields["rows"] = [[_java_part(row, i, type_) for i, type_ in enumerate(types)] for row in elements(plan.data())]
     elif fields["class"].endswith(".UnionLoop"):
-        fields["outputIds"] = [int(a.exprId().id()) for a in _elements(plan.output())]
+        fields["outputIds"] = [int(a.exprId().id()) for a in elements(plan.output())]
         fields["maxDepth"] = plan.maxDepth().get() if plan.maxDepth().isDefined() else None
         fields["mostRows"] = plan.limit().get() if plan.limit().isDefined() else None
     elif fields["class"].endswith(".Generate"):
-        fields["keptIds"] = [int(a.exprId().id()) for a in _elements(plan.requiredChildOutput())]
+        fields["keptIds"] = [int(a.exprId().id()) for a in elements(plan.requiredChildOutput())]
     elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know
-        rows = _elements(plan.projections())
-        fields["projections"] = [[json.loads(e.toJSON()) for e in _elements(row)] for row in rows]
+        rows = elements(plan.projections())
+        fields["projections"] = [[json.loads(e.toJSON()) for e in elements(row)] for row in rows]
     listed = list(_expression_lists(fields))
     if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
-        for nodes_, expression in zip(listed, _elements(plan.expressions()), strict=True):
+        for nodes_, expression in zip(listed, elements(plan.expressions()), strict=True):
             _complete(nodes_, expression)
-    for child in _elements(plan.children()):
+    for child in elements(plan.children()):
         _complete_plan(nodes, child)
 
 
@@ -140,28 +156,28 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
         if "escapeChar" in fields:
             fields["escapeChar"] = str(java.escapeChar())
         if name == "InSet":
-            fields["hset"] = [_java_value(value) for value in _elements(java.hset())]
+            fields["hset"] = [_java_value(value) for value in elements(java.hset())]
         elif name in ("LikeAll", "LikeAny", "NotLikeAll", "NotLikeAny"):
-            fields["patterns"] = [_java_value(value) for value in _elements(java.patterns())]
+            fields["patterns"] = [_java_value(value) for value in elements(java.patterns())]
         elif name == "Literal" and fields["dataType"] in ("binary", "timestamp"):
             fields["value"] = java.value()  # JSON has a text in the time zone of some session
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
             fields["nested"] = _java_nested(java.value(), java.dataType())
         elif name == "Literal" and fields["dataType"] == "object" and evaluator(fields) in _WITH_OPTIONS:
-            fields["options"] = _java_map(java.value().options())
+            fields["options"] = string_map(java.value().options())
             zone = java.value().timeZoneId()
             fields["timeZoneId"] = zone.get() if zone.isDefined() else None
         elif name in _WITH_OPTIONS:
-            fields["options"] = _java_map(java.options())
+            fields["options"] = string_map(java.options())
         elif name == "PivotFirst":
             type_ = java.pivotColumn().dataType()
             fields["pivotColumnValues"] = [
-                None if v is None else _java_nested(v, type_) for v in _elements(java.pivotColumnValues())
+                None if v is None else _java_nested(v, type_) for v in elements(java.pivotColumnValues())
             ]
         elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
             _complete_plan(iter(fields["plan"]), java.plan())
         if fields["num-children"]:
-            for child in _elements(java.children()):
+            for child in elements(java.children()):
                 visit(child)
 
     visit(expression)
@@ -178,8 +194,9 @@ def evaluator(fields: Mapping[str, Any]) -> str:
     return str(fields["value"]).partition("(")[0]
 
 
-def _java_map(options: Any) -> dict[str, str]:
-    return {str(pair._1()): str(pair._2()) for pair in _elements(options)}
+def string_map(entries: Any) -> dict[str, str]:
+    """A map of Scala, with keys and values as text."""
+    return {str(pair._1()): str(pair._2()) for pair in elements(entries)}
 
 
 def _java_nested(value: Any, type_: Any) -> Any:

@@ -14,6 +14,8 @@ from sqlglot import exp
 from tidemill.mill import Mill
 from tidemill.runtime.read.frame_batches import FrameBatches
 from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.read.view_frame import query_views
+from tidemill.runtime.spark.session import needing_java
 from tidemill.serve.postgres.catalogue.shown import Relation, relations_of
 from tidemill.serve.postgres.catalogue.tables import DEFINITIONS, Seen, catalogue_table
 from tidemill.serve.postgres.protocol.errors import not_supported
@@ -198,7 +200,9 @@ class Answering:
 
     def _spark(self, tree: exp.Query, question: Question) -> FrameBatches:
         text = to_sql(tree, "spark")
-        frame = self._mill.query(text, snapshot=question.viewpoint.snapshot)
+        spark = self._mill.spark
+        with needing_java(spark, "while a query was planned"):
+            frame = query_views(spark, question.viewpoint.snapshot, text)
         return FrameBatches(frame, f"PostgreSQL: {text[:80]}")
 
     def _session(self, question: Question, looks_up: bool) -> tuple[duckdb.DuckDBPyConnection, dict[str, Any]]:

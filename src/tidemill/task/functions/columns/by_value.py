@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import nulls, pc
 from tidemill.task.functions.columns.registry import Fails, Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
 
@@ -72,7 +72,7 @@ def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
                 ) from None
 
         if not rows:
-            return pa.nulls(0, call.type)
+            return nulls(0, call.type)
         if all(isinstance(arg, pa.Scalar) for arg in args):
             return pa.array([result(tuple(arg.as_py() for arg in args))], call.type)[0]
         columns = [n for n, arg in enumerate(args) if not isinstance(arg, pa.Scalar)]
@@ -98,7 +98,7 @@ def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
 
 def _one_column(
     call: Call, args: list[Value], position: int, rows: int, result: Callable[[tuple[Any, ...]], Any]
-) -> pa.Array:
+) -> pa.Array[Any]:
     constants = [arg.as_py() if isinstance(arg, pa.Scalar) else None for arg in args]
 
     def of_value(value: Any) -> Any:
@@ -108,7 +108,7 @@ def _one_column(
     return map_values(as_array(args[position], rows), of_value, call.type)
 
 
-def map_values(array: pa.Array, rule: Callable[[Any], Any], type_: pa.DataType | None = None) -> pa.Array:
+def map_values(array: pa.Array[Any], rule: Callable[[Any], Any], type_: pa.DataType | None = None) -> pa.Array[Any]:
     """``rule`` of every distinct value, NULL among them, as ``type_`` (text if None); -0.0 is not 0.0."""
     bits = array.view(pa.int64()) if pa.types.is_float64(array.type) else array
     encoded = bits.dictionary_encode(null_encoding="encode")

@@ -7,12 +7,14 @@ the same limit once it is there: it is no more than a few times as large as the 
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.registry import Value
 
 Floats = npt.NDArray[np.float64]
@@ -24,7 +26,7 @@ _UTF8 = 4
 def lengths(value: Value, rows: int) -> Floats | float:
     """Bytes of each text, 0 for NULL."""
     if isinstance(value, pa.Scalar):
-        return float(len(value.as_buffer())) if value.is_valid else 0.0
+        return float(len(cast("pa.BinaryScalar", value).as_buffer())) if value.is_valid else 0.0
     found: Floats = pc.fill_null(pc.binary_length(value), 0).to_numpy(zero_copy_only=False).astype(np.float64)
     return found
 
@@ -88,7 +90,8 @@ def elements_joined(call: Call, args: list[Value], rows: int) -> float:
 
 def _elements(value: Value) -> Floats | float:
     if isinstance(value, pa.Scalar):
-        return float(len(value.values)) if value.is_valid and value.values is not None else 0.0
+        elements = cast("pa.ListScalar[Any]", value).values if value.is_valid else None
+        return 0.0 if elements is None else float(len(elements))
     return _counts(pc.list_value_length(value))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,11 @@ from tidemill.kernels.columns import column
 from tidemill.state.keys.encoding import encode_datums
 from tidemill.state.keys.keys import Keys, group, sort
 from tidemill.state.keys.nested import elements, map_array
+from tidemill.task.functions.columns.compute import buffer
+from tidemill.task.functions.columns.numpy_values import Bools, bitmap, validity
 from tidemill.task.functions.columns.registry import Value, as_array
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _MOST = 2**31 - 16
 
@@ -27,7 +29,7 @@ class Lists:
 
     valid: Bools
     offsets: Ints
-    values: pa.Array
+    values: pa.Array[Any]
 
     @property
     def lengths(self) -> Ints:
@@ -38,6 +40,21 @@ class Lists:
     def owners(self) -> Ints:
         """Row of each element (int64)."""
         return np.repeat(np.arange(len(self.valid)), self.lengths)
+
+    @property
+    def entries(self) -> tuple[pa.Array[Any], pa.Array[Any]]:
+        """Keys and values of maps."""
+        structs = cast("pa.StructArray", self.values)
+        return structs.field(0), structs.field(1)
+
+    def of(self, values: pa.Array[Any]) -> Lists:
+        """Arrays of the same lengths with other elements."""
+        return Lists(self.valid, self.offsets, values)
+
+
+def entries_of(keys: pa.Array[Any], values: pa.Array[Any]) -> pa.StructArray:
+    """The elements of maps."""
+    return pa.StructArray.from_arrays([keys, values], names=["key", "value"])
 
 
 def take_apart(value: Value, rows: int) -> Lists:
@@ -57,15 +74,19 @@ def take_apart(value: Value, rows: int) -> Lists:
     return Lists(valid, offsets, values)
 
 
-def put_together(type_: pa.DataType, lists: Lists) -> pa.Array:
+def put_together(type_: pa.DataType, lists: Lists) -> pa.Array[Any]:
     """The array or map column of these parts."""
-    if int(lists.offsets[-1]) > _MOST:
-        raise EvaluationError("TM3004", "arrays of one batch have too many elements", got=f"{lists.offsets[-1]:,}")
-    bitmap = None if lists.valid.all() else pa.py_buffer(np.packbits(lists.valid, bitorder="little"))
+    check_elements(lists.offsets[-1])
     if pa.types.is_map(type_):
-        return map_array(type_, lists.offsets, lists.values, bitmap)
-    buffers = [bitmap, pa.py_buffer(lists.offsets.astype(np.int32))]
+        return map_array(type_, lists.offsets, cast("pa.StructArray", lists.values), bitmap(lists.valid))
+    buffers = [bitmap(lists.valid), buffer(lists.offsets.astype(np.int32))]
     return pa.Array.from_buffers(type_, len(lists.valid), buffers, children=[lists.values])
+
+
+def check_elements(count: float) -> None:
+    """Fail where arrays of a batch would have more elements than 32-bit offsets can count."""
+    if count > _MOST:
+        raise EvaluationError("TM3004", "arrays of one batch have too many elements", got=f"{count:,.0f}")
 
 
 def offsets_of(lengths: Ints) -> Ints:
@@ -75,13 +96,7 @@ def offsets_of(lengths: Ints) -> Ints:
     return offsets
 
 
-def validity(array: pa.Array) -> Bools:
-    """Which values are not NULL."""
-    valid: Bools = array.is_valid().to_numpy(zero_copy_only=False)
-    return valid
-
-
-def integers(array: pa.Array) -> Ints:
+def integers(array: pa.Array[Any]) -> Ints:
     """An integer column as int64, 0 where NULL."""
     filled: Ints = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled
@@ -93,12 +108,12 @@ def keep(lists: Lists, mask: Bools) -> Lists:
     return Lists(lists.valid, offsets_of(counts), lists.values.filter(pa.array(mask)))
 
 
-def pick(lists: Lists, places: Ints, present: Bools) -> pa.Array:
+def pick(lists: Lists, places: Ints, present: Bools) -> pa.Array[Any]:
     """The elements at some places among all of them, NULL where not ``present``."""
     return lists.values.take(column(np.where(present, places, 0), ~present))
 
 
-def identities(*columns: pa.Array) -> list[Ints]:
+def identities(*columns: pa.Array[Any]) -> list[Ints]:
     """A number per value: equal numbers for equal values (NULL equals NULL, NaN equals NaN), over all columns."""
     keys = Keys.concat([Keys(*encode_datums([c])) for c in columns])
     ids, _ = group(keys)
@@ -106,7 +121,7 @@ def identities(*columns: pa.Array) -> list[Ints]:
     return [ids[bounds[i] : bounds[i + 1]] for i in range(len(columns))]
 
 
-def ranks(values: pa.Array) -> Ints:
+def ranks(values: pa.Array[Any]) -> Ints:
     """The place of each value in Spark's order, NULL first; equal values have equal ranks."""
     keys = Keys(*encode_datums([values]))
     order = sort(keys)

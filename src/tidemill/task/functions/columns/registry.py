@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import nulls, repeat
 from tidemill.task.functions.columns.sizes import check_size
 
 Value: TypeAlias = Any
@@ -96,15 +97,16 @@ def lookup(name: str) -> Function:
     return found
 
 
-def as_array(value: Value, rows: int) -> pa.Array:
+def as_array(value: Value, rows: int) -> pa.Array[Any]:
     """``value`` as an array of ``rows`` values."""
     if isinstance(value, pa.Scalar):
         if not pa.types.is_primitive(value.type):
-            check_size(float(pa.repeat(value, 1).nbytes) * rows)
-        return pa.repeat(value, rows) if rows else pa.nulls(0, value.type)  # no array is not repeated 0 times
+            check_size(float(repeat(value, 1).nbytes) * rows)
+        return repeat(value, rows) if rows else nulls(0, value.type)  # no array is not repeated 0 times
     if isinstance(value, pa.ChunkedArray):
-        return value.combine_chunks()
-    return value
+        value = value.combine_chunks()
+    array: pa.Array[Any] = value
+    return array
 
 
 def fails_unless_try(call: Call) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,13 @@ import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.numpy_values import to_numpy
+from tidemill.task.functions.columns.compute import buffer, nulls
+from tidemill.task.functions.columns.numpy_values import Bools, Bytes, Longs, bitmap, to_numpy, validity, words_of
 from tidemill.task.functions.columns.registry import Fails, Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
 from tidemill.task.functions.kernels.cut import copy_ranges
 
-Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _NOTHING: Bytes = np.zeros(0, np.uint8)
 
@@ -48,8 +46,7 @@ class Texts:
 def texts(value: Value, rows: int) -> Texts:
     """The buffers of a column, or of a constant, of STRING or BINARY."""
     if isinstance(value, pa.Scalar):
-        content = value.as_buffer()
-        raw = _NOTHING if content is None else np.frombuffer(content, np.uint8)
+        raw = words_of(cast("pa.BinaryScalar", value).as_buffer(), np.uint8)
         first, last = (np.broadcast_to(np.int32(n), rows) for n in (0, len(raw)))
         return Texts(raw, first, last, np.broadcast_to(np.bool_(value.is_valid), rows))
     array = as_array(value, rows)
@@ -58,9 +55,8 @@ def texts(value: Value, rows: int) -> Texts:
     if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):  # of wider places
         array = array.cast(pa.string() if pa.types.is_large_string(array.type) else pa.binary())
     _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int32, rows + 1, array.offset * 4)
-    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else _NOTHING
-    return Texts(raw, starts[:-1], starts[1:], validity(array))
+    starts = words_of(offsets, np.int32)[array.offset : array.offset + rows + 1]
+    return Texts(words_of(data, np.uint8), starts[:-1], starts[1:], validity(array))
 
 
 def longs(value: Value, rows: int) -> tuple[Longs, Bools]:
@@ -72,25 +68,12 @@ def longs(value: Value, rows: int) -> tuple[Longs, Bools]:
     return to_numpy(array, rows).astype(np.int64), validity(array)
 
 
-def validity(array: pa.Array) -> Bools:
-    """Which values are not NULL."""
-    if not array.null_count:
-        return np.broadcast_to(np.True_, len(array))
-    valid: Bools = array.is_valid().to_numpy(zero_copy_only=False)
-    return valid
-
-
-def bitmap(valid: Bools) -> pa.Buffer | None:
-    """Arrow's bits for ``valid``; None where all are."""
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def nullable(values: npt.NDArray[Any], type_: pa.DataType, valid: Bools) -> pa.Array:
+def nullable(values: npt.NDArray[Any], type_: pa.DataType, valid: Bools) -> pa.Array[Any]:
     """Numbers or booleans as a column, NULL where not ``valid``."""
     return pa.array(values, type_, mask=None if valid.all() else ~valid)
 
 
-def made(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]) -> pa.Array:
+def made(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]) -> pa.Array[Any]:
     """The texts that ``write(ends, room)`` makes.
 
     Parameters
@@ -117,10 +100,10 @@ def made(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]
     room = np.empty(int(ends[-1]), np.uint8)
     if len(room):
         write(ends, room)
-    return pa.Array.from_buffers(type_, rows, [bitmap(valid), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(room)])
+    return pa.Array.from_buffers(type_, rows, [bitmap(valid), buffer(ends.astype(np.int32)), buffer(room)])
 
 
-def cut(type_: pa.DataType, text: Texts, valid: Bools, ranges: Callable[[Ints, Ints], None]) -> pa.Array:
+def cut(type_: pa.DataType, text: Texts, valid: Bools, ranges: Callable[[Ints, Ints], None]) -> pa.Array[Any]:
     """The parts of texts that ``ranges(first, last)`` says, as places in ``text.raw``."""
     first, last = np.empty(len(valid), np.int32), np.empty(len(valid), np.int32)
     ranges(first, last)
@@ -133,7 +116,7 @@ def of_columns(name: str, *, sql: tuple[str, ...] = (), fails: Fails = False) ->
     def register(kernel: Kernel) -> Kernel:
         def checked(call: Call, args: list[Value], rows: int) -> Value:
             if not rows:
-                return pa.nulls(0, call.type)
+                return nulls(0, call.type)
             if all(isinstance(arg, pa.Scalar) for arg in args):
                 return kernel(call, args, 1)[0]
             return kernel(call, args, rows)

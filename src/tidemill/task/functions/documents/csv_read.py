@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.lists import offsets_of, validity
+from tidemill.task.functions.columns.compute import fields_of, pc
+from tidemill.task.functions.columns.lists import offsets_of
+from tidemill.task.functions.columns.numpy_values import text_bytes, validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.documents.csv_records import split_records
-from tidemill.task.functions.documents.json_texts import text_bytes, text_column
+from tidemill.task.functions.documents.json_texts import text_column
 from tidemill.task.functions.times.time_formats import TimeFormats, formats_of, read_times
 
 _QUOTE, _ESCAPE = ord('"'), ord("\\")
@@ -28,8 +31,8 @@ _JAVA_NAMED = r"^[\x00-\x20]*[+-]?(?:NaN|Infinity)[\x00-\x20]*$"
 def _from_csv(call: Call, args: list[Value], rows: int) -> Value:
     """A struct of the fields; one that its type cannot hold is NULL, and its text malformed."""
     texts = as_array(args[0], rows)
-    names, corrupt, formats = [f.name for f in call.type], call.option("corrupt"), formats_of(call)
-    wanted = [f for f in call.type if f.name != corrupt]
+    names, corrupt, formats = [f.name for f in fields_of(call.type)], call.option("corrupt"), formats_of(call)
+    wanted = [f for f in fields_of(call.type) if f.name != corrupt]
     data, offsets = text_bytes(texts)
     out = np.empty(2 * int(offsets[-1] - offsets[0]) + 2 * rows, np.uint8)
     starts, ends = np.zeros((2, rows * len(wanted)), np.int64)
@@ -37,7 +40,7 @@ def _from_csv(call: Call, args: list[Value], rows: int) -> Value:
     counts = split_records(offsets, data, marks, out, starts, ends)
     there, empty = validity(texts), offsets[1:] == offsets[:-1]
     malformed = there & (counts != len(wanted))
-    columns: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array[Any]] = {}
     for place, field in enumerate(wanted):
         found = _texts(out, starts[place :: len(wanted)], ends[place :: len(wanted)], counts > place)
         found = pc.if_else(pc.equal(found, str(call.option("null", ""))), pa.scalar(None, pa.string()), found)
@@ -54,12 +57,12 @@ def _from_csv(call: Call, args: list[Value], rows: int) -> Value:
         shown = pc.replace_substring_regex(texts, _LINE_END, "")
         columns[str(corrupt)] = pc.if_else(pa.array(malformed & ~empty), shown, pa.scalar(None, pa.string()))
     mask = None if there.all() else pa.array(~there)
-    return pa.StructArray.from_arrays([columns[name] for name in names], fields=list(call.type), mask=mask)
+    return pa.StructArray.from_arrays([columns[name] for name in names], fields=fields_of(call.type), mask=mask)
 
 
 def _texts(
     out: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], there: npt.NDArray[np.bool_]
-) -> pa.Array:
+) -> pa.Array[Any]:
     there = there & (ends >= starts)
     lengths = np.where(there, ends - starts, 0)
     offsets = offsets_of(lengths)
@@ -67,7 +70,7 @@ def _texts(
     return text_column(out[source], offsets, ~there)
 
 
-def _values(texts: pa.Array, type_: pa.DataType, formats: TimeFormats) -> pa.Array:
+def _values(texts: pa.Array[Any], type_: pa.DataType, formats: TimeFormats) -> pa.Array[Any]:
     """Texts as a type, NULL for those that it cannot hold."""
     none = pa.scalar(None, pa.string())
     if pa.types.is_string(type_):
@@ -92,6 +95,6 @@ def _values(texts: pa.Array, type_: pa.DataType, formats: TimeFormats) -> pa.Arr
     return read_times(texts, type_, formats)
 
 
-def _cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast(texts: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
     """``try_cast`` of texts that are not times."""
     return read_times(texts, type_, TimeFormats())

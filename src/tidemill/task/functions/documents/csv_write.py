@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import columns_of, pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.documents.json_write import decimal_texts
 from tidemill.task.functions.numbers.number_text import float_text
@@ -20,13 +22,13 @@ def _to_csv(call: Call, args: list[Value], rows: int) -> Value:
     separator, null = str(call.option("sep")), str(call.option("null", ""))
     fields = [
         pc.fill_null(_written(_texts(values, formats), separator, place == 0), null)
-        for place, values in enumerate(array.flatten())
+        for place, values in enumerate(columns_of(array))
     ]
     texts = pc.binary_join_element_wise(*fields, separator)
     return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
-def _texts(array: pa.Array, formats: TimeFormats) -> pa.Array:
+def _texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
     type_ = array.type
     if pa.types.is_floating(type_):
         return float_text(array)
@@ -37,7 +39,7 @@ def _texts(array: pa.Array, formats: TimeFormats) -> pa.Array:
     return array.cast(pa.string())
 
 
-def _written(texts: pa.Array, separator: str, first: bool) -> pa.Array:
+def _written(texts: pa.Array[Any], separator: str, first: bool) -> pa.Array[Any]:
     """Texts without the blanks around them, in quotes where they would be read as something else."""
     behind = pc.utf8_ltrim(texts, _BLANKS)
     trimmed = pc.utf8_rtrim(behind, _BLANKS)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.formats.json_tokens.paths import evaluate_path, last_values, parse_path
 from tidemill.formats.json_tokens.rendering import ROOM
 from tidemill.formats.json_tokens.tokens import ARRAY, CONTROL_CHARACTERS, OBJECT, SINGLE_QUOTES, Tokens
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.lists import Ints, Lists, offsets_of, put_together, validity
+from tidemill.task.functions.columns.compute import element_type, fields_of, nulls, pc
+from tidemill.task.functions.columns.lists import Ints, Lists, offsets_of, put_together
+from tidemill.task.functions.columns.numpy_values import validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.documents.json_texts import java_numbers, members, rendered, text_column, tokens_of
 
@@ -25,14 +28,14 @@ def _get_json_object(call: Call, args: list[Value], rows: int) -> Value:
     if isinstance(args[1], pa.Scalar):
         return _at_path(texts, args[1].as_py())
     paths = args[1].dictionary_encode()
-    result = pa.nulls(rows, pa.string())
+    result = nulls(rows, pa.string())
     for number, path in enumerate(paths.dictionary.to_pylist()):
         here = pc.fill_null(pc.equal(paths.indices, number), False)
         result = pc.replace_with_mask(result, here, _at_path(texts.filter(here), path))
     return result
 
 
-def _at_path(texts: pa.Array, path: str | None) -> pa.Array:
+def _at_path(texts: pa.Array[Any], path: str | None) -> pa.Array[Any]:
     steps = None if path is None else parse_path(path)
     if steps is None:
         return pa.nulls(len(texts), pa.string())
@@ -47,10 +50,7 @@ def _at_path(texts: pa.Array, path: str | None) -> pa.Array:
     offsets, found = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
     done = 0
     while done < rows:
-        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        made = (numbers.slots, numbers.data, numbers.offsets)
-        asked = (steps.kinds, steps.numbers, steps.names, steps.name_offsets, tokens.roots[done:], ROOM)
-        done += evaluate_path(*columns, *made, *asked, out, offsets[done:], found[done:])
+        done += evaluate_path(tokens, numbers, steps, tokens.roots[done:], out, offsets[done:], found[done:])
         if done < rows:
             out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
     return text_column(out[: offsets[-1]], offsets, ~found)
@@ -65,7 +65,7 @@ def _json_tuple(call: Call, args: list[Value], rows: int) -> Value:
     broken = np.logical_or.reduce([(c >= 0) & ~validity(f) for c, f in zip(chosen, fields, strict=True)])
     if broken.any():
         fields = [pc.if_else(pa.array(broken), pa.scalar(None, pa.string()), f) for f in fields]
-    entries = pa.StructArray.from_arrays(fields, fields=list(call.type.value_type))
+    entries = pa.StructArray.from_arrays(fields, fields=fields_of(element_type(call.type)))
     return put_together(call.type, Lists(np.ones(rows, np.bool_), np.arange(rows + 1), entries))
 
 
@@ -91,8 +91,7 @@ def fields_called(
     found, counts = np.full(len(objects), -1, np.int64), np.zeros(len(objects), np.int64)
     bounds = np.full(len(objects), -1, np.int64) if before is None else before
     if name is not None and len(tokens.kinds):
-        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        last_values(*columns, objects, np.frombuffer(name.encode(), np.uint8), skip_nulls, bounds, found, counts)
+        last_values(tokens, objects, np.frombuffer(name.encode(), np.uint8), skip_nulls, bounds, found, counts)
     return found, counts
 
 

@@ -7,12 +7,10 @@ malformed, which its column of corrupt records shows and FAILFAST refuses.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.formats.json_tokens.tokens import (
@@ -32,10 +30,12 @@ from tidemill.formats.json_tokens.tokens import (
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.lists import Bools, Ints, Lists, offsets_of, put_together, validity
+from tidemill.task.functions.columns.compute import columns_of, element_type, fields_of, pc
+from tidemill.task.functions.columns.lists import Ints, Lists, entries_of, offsets_of, put_together
+from tidemill.task.functions.columns.numpy_values import Bools, bitmap, validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.documents.json_paths import fields_called
-from tidemill.task.functions.documents.json_texts import doubles, members, rendered, token_texts, tokens_of
+from tidemill.task.functions.documents.json_texts import doubles, kinds_of, members, rendered, token_texts, tokens_of
 from tidemill.task.functions.times.time_formats import TimeFormats, formats_of, read_times
 
 _FROM_JSON = SINGLE_QUOTES | SPECIAL_NUMBERS
@@ -45,7 +45,7 @@ _INFINITIES = ("NaN", "+INF", "+Infinity", "Infinity", "INF", "-INF", "-Infinity
 class Read(NamedTuple):
     """Values, which of them are wrong, and which are partial."""
 
-    array: pa.Array
+    array: pa.Array[Any]
     wrong: Bools
     partial: Bools
 
@@ -64,7 +64,7 @@ def _from_json(call: Call, args: list[Value], rows: int) -> Value:
         malformed = there & (read.wrong | read.partial)
         array = _with_corrupt(read.array, type_, corrupt, texts, malformed, there)
     else:
-        roots = np.where(_kinds(tokens, tokens.roots) == NULL, -1, tokens.roots)
+        roots = np.where(kinds_of(tokens, tokens.roots) == NULL, -1, tokens.roots)
         read = _root_list(tokens, formats, type_, roots)
         malformed = there & (read.wrong | read.partial | (roots < 0))
         array = read.array
@@ -79,7 +79,7 @@ def _from_json(call: Call, args: list[Value], rows: int) -> Value:
 
 
 def _root_struct(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, corrupt: str | None) -> Read:
-    wanted = pa.struct([f for f in type_ if f.name != corrupt])
+    wanted = pa.struct([f for f in fields_of(type_) if f.name != corrupt])
     return _read(tokens, formats, wanted, tokens.roots, root=True)
 
 
@@ -88,7 +88,7 @@ def _root_list(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, roots: 
     read = _read(tokens, formats, type_, roots)
     if not (pa.types.is_list(type_) and pa.types.is_struct(type_.value_type)):
         return read
-    alone = np.flatnonzero(_kinds(tokens, roots) == OBJECT)
+    alone = np.flatnonzero(kinds_of(tokens, roots) == OBJECT)
     if not len(alone):
         return read
     one = _read(tokens, formats, type_.value_type, roots[alone])
@@ -101,33 +101,22 @@ def _root_list(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, roots: 
 
 
 def _with_corrupt(
-    array: pa.Array, type_: pa.DataType, corrupt: str | None, texts: pa.Array, malformed: Bools, there: Bools
-) -> pa.Array:
+    array: pa.Array[Any], type_: pa.DataType, corrupt: str | None, texts: pa.Array[Any], malformed: Bools, there: Bools
+) -> pa.Array[Any]:
     """The structs with their column of corrupt records; NULL where there is no text."""
-    fields = dict(zip([f.name for f in array.type], array.flatten(), strict=True))
+    fields = dict(zip([f.name for f in array.type], columns_of(array), strict=True))
     if corrupt is not None:
         fields[corrupt] = pc.if_else(pa.array(malformed), texts, pa.scalar(None, pa.string()))
-    columns = [fields[f.name] for f in type_]
+    columns = [fields[f.name] for f in fields_of(type_)]
     mask = None if there.all() else pa.array(~there)
     if not columns:
-        return pa.StructArray.from_buffers(type_, len(texts), [None if mask is None else _bitmap(there)])
-    return pa.StructArray.from_arrays(columns, fields=list(type_), mask=mask)
-
-
-def _bitmap(valid: Bools) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def _kinds(tokens: Tokens, chosen: Ints) -> npt.NDArray[np.int64]:
-    """The kind of each token, -1 for none."""
-    if not len(tokens.kinds):
-        return np.full(len(chosen), -1, np.int64)
-    return np.where(chosen < 0, -1, tokens.kinds[np.where(chosen < 0, 0, chosen)].astype(np.int64))
+        return pa.StructArray.from_buffers(type_, len(texts), [bitmap(there)])
+    return pa.StructArray.from_arrays(columns, fields=fields_of(type_), mask=mask)
 
 
 def _read(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, *, root: bool = False) -> Read:
     """The values of a type; -1 and NULL of JSON are NULL, at the root they are wrong."""
-    kinds = _kinds(tokens, chosen)
+    kinds = kinds_of(tokens, chosen)
     if pa.types.is_struct(type_):
         return _structs(tokens, formats, type_, chosen, kinds, root)
     if pa.types.is_list(type_) or pa.types.is_map(type_):
@@ -143,18 +132,18 @@ def _structs(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: I
     objects = np.where(inside, chosen, -1)
     partial = np.zeros(len(chosen), np.bool_)
     columns = []
-    for field in type_:
+    for field in fields_of(type_):
         array, malformed = _field(tokens, formats, field, objects)
         partial |= malformed
         columns.append(array)
     valid = np.ones(len(chosen), np.bool_) if root else inside
     if not columns:
-        return Read(pa.StructArray.from_buffers(type_, len(chosen), [_bitmap(valid)]), wrong, partial)
+        return Read(pa.StructArray.from_buffers(type_, len(chosen), [bitmap(valid)]), wrong, partial)
     mask = None if valid.all() else pa.array(~valid)
-    return Read(pa.StructArray.from_arrays(columns, fields=list(type_), mask=mask), wrong, partial)
+    return Read(pa.StructArray.from_arrays(columns, fields=fields_of(type_), mask=mask), wrong, partial)
 
 
-def _field(tokens: Tokens, formats: TimeFormats, field: pa.Field, objects: Ints) -> tuple[pa.Array, Bools]:
+def _field(tokens: Tokens, formats: TimeFormats, field: pa.Field[Any], objects: Ints) -> tuple[pa.Array[Any], Bools]:
     """A field of objects, and where it is malformed. Of values given twice the last one counts that is not wrong."""
     found, counts = fields_called(tokens, objects, field.name, skip_nulls=False)
     read = _read(tokens, formats, field.type, found)
@@ -181,14 +170,15 @@ def _lists(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Int
     counts, places = members(tokens, np.where(inside, chosen, -1))
     if is_map:
         counts //= 2
-    read = _read(tokens, formats, type_.item_type if is_map else type_.value_type, places[1::2] if is_map else places)
+    inner = type_.item_type if pa.types.is_map(type_) else element_type(type_)
+    read = _read(tokens, formats, inner, places[1::2] if is_map else places)
     owners = np.repeat(np.arange(len(chosen)), counts)
     wrong |= np.bincount(owners[read.wrong], minlength=len(chosen)) > 0
     partial = (np.bincount(owners[read.partial], minlength=len(chosen)) > 0) & ~wrong
     values = read.array
     if is_map:
         keys = rendered(tokens, places[::2], lenient=True)
-        values = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
+        values = entries_of(keys, values)
     valid = inside & ~wrong
     kept = valid[owners]
     if not kept.all():
@@ -197,7 +187,7 @@ def _lists(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Int
     return Read(put_together(type_, Lists(valid, offsets_of(lengths), values)), wrong, partial)
 
 
-def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa.Array:
+def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa.Array[Any]:
     """Scalars, NULL where the token is of another kind or does not fit."""
     if pa.types.is_string(type_):
         return rendered(tokens, np.where(kinds == NULL, -1, chosen), lenient=True)
@@ -230,6 +220,6 @@ def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: In
     return found
 
 
-def _cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast(texts: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
     """``try_cast`` of texts that are not times."""
     return read_times(texts, type_, TimeFormats())

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidemill.formats.json_tokens.rendering import ROOM, put_values
+from tidemill.formats.json_tokens.rendering import ROOM, Numbers, put_values
 from tidemill.formats.json_tokens.tokens import FRACTION, SPECIAL, Tokens, count_members, list_members, tokenise
-from tidemill.task.functions.columns.lists import Ints, offsets_of, validity
+from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.lists import Ints, offsets_of
+from tidemill.task.functions.columns.numpy_values import Bytes, bitmap, text_bytes, validity
 from tidemill.task.functions.numbers.number_text import float_text
 
-Bytes = npt.NDArray[np.uint8]
 
-
-@dataclass(frozen=True)
-class Numbers:
-    """Texts of numbers with a fraction: ``slots`` says for each token which one of them it is."""
-
-    slots: Ints
-    data: Bytes
-    offsets: Ints
-
-
-def text_bytes(array: pa.Array) -> tuple[Bytes, Ints]:
-    """The bytes of a column of texts and where each begins (int64, n + 1), zero copy; NULL is empty."""
-    if not len(array):
-        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
-    _, offsets, data = array.buffers()
-    found = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
-    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return content, found
-
-
-def text_column(data: Bytes, offsets: Ints, missing: npt.NDArray[np.bool_]) -> pa.Array:
+def text_column(data: Bytes, offsets: Ints, missing: npt.NDArray[np.bool_]) -> pa.Array[Any]:
     """Texts from their bytes and offsets."""
-    valid = None if not missing.any() else pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    buffers = [bitmap(~missing), buffer(offsets.astype(np.int32)), buffer(data)]
     return pa.Array.from_buffers(pa.string(), len(missing), buffers)
 
 
-def tokens_of(array: pa.Array, extras: int) -> Tokens:
+def tokens_of(array: pa.Array[Any], extras: int) -> Tokens:
     """The tokens of a column of texts; a NULL has none."""
     data, offsets = text_bytes(array)
     found = tokenise(data, offsets, extras)
@@ -52,7 +31,7 @@ def tokens_of(array: pa.Array, extras: int) -> Tokens:
     return found
 
 
-def token_texts(tokens: Tokens, chosen: Ints) -> pa.Array:
+def token_texts(tokens: Tokens, chosen: Ints) -> pa.Array[Any]:
     """The text of each chosen token as it is written, NULL for -1."""
     missing = chosen < 0
     if not len(tokens.kinds):
@@ -96,7 +75,14 @@ def java_numbers(tokens: Tokens, chosen: Ints) -> Numbers:
     return Numbers(slots, *text_bytes(texts))
 
 
-def doubles(texts: pa.Array) -> pa.Array:
+def kinds_of(tokens: Tokens, chosen: Ints) -> Ints:
+    """The kind of each chosen token, -1 for -1."""
+    if not len(tokens.kinds):
+        return np.full(len(chosen), -1, np.int64)
+    return np.where(chosen < 0, -1, tokens.kinds[np.where(chosen < 0, 0, chosen)].astype(np.int64))
+
+
+def doubles(texts: pa.Array[Any]) -> pa.Array[Any]:
     """Numbers of JSON as doubles; ``INF`` is understood, too."""
     special = pc.match_substring(texts, "I")
     if pc.any(special).as_py():
@@ -105,7 +91,7 @@ def doubles(texts: pa.Array) -> pa.Array:
     return texts.cast(pa.float64())
 
 
-def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array:
+def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array[Any]:
     """Values as Jackson writes them, NULL for -1; a text that is the value itself without quotes.
 
     Half of a surrogate pair in that is ``?`` if ``lenient``, else the value is NULL.
@@ -119,9 +105,7 @@ def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array:
     offsets = np.zeros(len(chosen) + 1, np.int64)
     done = 0
     while done < len(chosen):
-        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        made = (numbers.slots, numbers.data, numbers.offsets)
-        done += put_values(*columns, *made, wanted[done:], lenient, out, offsets[done:])
+        done += put_values(tokens, numbers, wanted[done:], lenient, out, offsets[done:])
         if done < len(chosen):
             out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
     return text_column(out[: offsets[-1]], offsets, wanted < 0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import columns_of, pc
 from tidemill.task.functions.columns.lists import Lists, put_together, take_apart
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.numbers.number_text import float_text
@@ -25,11 +27,11 @@ def _to_json(call: Call, args: list[Value], rows: int) -> Value:
     return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
-def _joined(*parts: object) -> pa.Array:
+def _joined(*parts: object) -> pa.Array[Any]:
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 
-def _texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
+def _texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array[Any]:
     """The text of each value, ``null`` for NULL."""
     type_ = array.type
     if pa.types.is_struct(type_):
@@ -41,9 +43,9 @@ def _texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
     return pc.fill_null(pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string())), "null")
 
 
-def _struct_texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
+def _struct_texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array[Any]:
     pieces = []
-    for field, values in zip(array.type, array.flatten(), strict=True):
+    for field, values in zip(array.type, columns_of(array), strict=True):
         name = "," + quoted(pa.array([field.name]))[0].as_py() + ":"
         piece = _joined(pa.repeat(name, len(array)), _texts(values, ignore, formats))
         if ignore:
@@ -54,12 +56,12 @@ def _struct_texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Arr
     return _joined(pa.repeat("{", len(array)), inside, "}")
 
 
-def _member_texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
+def _member_texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array[Any]:
     lists = take_apart(array, len(array))
     if pa.types.is_map(array.type):
-        keys = lists.values.field(0)
+        keys, values = lists.entries
         names = keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
-        members = _joined(quoted(names), ":", _texts(lists.values.field(1), ignore, formats))
+        members = _joined(quoted(names), ":", _texts(values, ignore, formats))
         left, right = "{", "}"
     else:
         members, left, right = _texts(lists.values, ignore, formats), "[", "]"
@@ -68,7 +70,7 @@ def _member_texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Arr
     return _joined(pa.repeat(left, len(array)), inside, right)
 
 
-def _leaf_texts(array: pa.Array, formats: TimeFormats) -> pa.Array:
+def _leaf_texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
     type_ = array.type
     if pa.types.is_string(type_):
         return quoted(array)
@@ -87,7 +89,7 @@ def _leaf_texts(array: pa.Array, formats: TimeFormats) -> pa.Array:
     return array.cast(pa.string())
 
 
-def decimal_texts(array: pa.Array) -> pa.Array:
+def decimal_texts(array: pa.Array[Any]) -> pa.Array[Any]:
     """As ``BigDecimal.toString`` writes them: with an exponent below a millionth."""
     texts = array.cast(pa.string())
     scale = array.type.scale
@@ -99,7 +101,7 @@ def decimal_texts(array: pa.Array) -> pa.Array:
     places = np.flatnonzero(pc.fill_null(small, False).to_numpy(zero_copy_only=False))
     if not len(places):
         return texts
-    rewritten = [_java_decimal(text.as_py()) for text in texts.take(pa.array(places))]
+    rewritten = [_java_decimal(text.as_py()) for text in texts.take(column(places))]
     mask = np.zeros(len(array), np.bool_)
     mask[places] = True
     return pc.replace_with_mask(texts, pa.array(mask), pa.array(rewritten, pa.string()))
@@ -119,7 +121,7 @@ def _java_decimal(text: str) -> str:
     return f"{'-' * sign}{number[0]}{rest}E{adjusted}"
 
 
-def quoted(array: pa.Array) -> pa.Array:
+def quoted(array: pa.Array[Any]) -> pa.Array[Any]:
     """Texts in quotes, with what JSON must escape escaped."""
     texts = array
     if pc.any(pc.match_substring_regex(texts, '[\\x00-\\x1f"\\\\]')).as_py():
@@ -130,7 +132,7 @@ def quoted(array: pa.Array) -> pa.Array:
     return _joined('"', texts, '"')
 
 
-def value_texts(array: pa.Array, time_zone: str | None = None) -> pa.Array:
+def value_texts(array: pa.Array[Any], time_zone: str | None = None) -> pa.Array[Any]:
     """The JSON text of each value as ``to_json`` writes it with all NULLs; binary as Base64.
 
     Parameters

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.formats.json_tokens.tokens import (
@@ -29,10 +29,12 @@ from tidemill.formats.json_tokens.tokens import (
 )
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call, Ref
-from tidemill.task.functions.columns.lists import Bools, Ints, Lists, offsets_of, put_together, validity
+from tidemill.task.functions.columns.compute import columns_of, element_type, pc, repeat
+from tidemill.task.functions.columns.lists import Ints, Lists, entries_of, offsets_of, put_together
+from tidemill.task.functions.columns.numpy_values import Bools, validity
 from tidemill.task.functions.columns.registry import FUNCTIONS, Value, as_array, fails_unless_try, function
 from tidemill.task.functions.documents.json_paths import fields_called
-from tidemill.task.functions.documents.json_texts import members, rendered, token_texts, tokens_of
+from tidemill.task.functions.documents.json_texts import kinds_of, members, rendered, token_texts, tokens_of
 from tidemill.task.functions.documents.json_write import quoted
 from tidemill.task.functions.numbers.number_text import float_text
 
@@ -61,14 +63,14 @@ def parse_variant_path(text: str) -> tuple[tuple[str, str | int], ...] | None:
     return tuple(steps)
 
 
-def _variants(texts: pa.Array) -> pa.Array:
+def _variants(texts: pa.Array[Any]) -> pa.Array[Any]:
     mask = None if not texts.null_count else pc.is_null(texts)
     return pa.StructArray.from_arrays([texts], fields=list(VARIANT), mask=mask)
 
 
 def _parsed(value: Value, rows: int) -> Tokens:
-    array = as_array(value, rows)
-    return tokens_of(array.flatten()[0], 0)
+    array = columns_of(as_array(value, rows))[0]
+    return tokens_of(array, 0)
 
 
 def _twice(tokens: Tokens) -> Bools:
@@ -112,7 +114,7 @@ def _parse_json(call: Call, args: list[Value], rows: int) -> Value:
     return _variants(whole_texts(tokens, np.where(bad | twice, -1, tokens.roots)))
 
 
-def whole_texts(tokens: Tokens, chosen: Ints) -> pa.Array:
+def whole_texts(tokens: Tokens, chosen: Ints) -> pa.Array[Any]:
     """The text of each chosen value as it stands there, texts with their quotes; NULL for -1."""
     if not len(tokens.kinds):
         return pa.nulls(len(chosen), pa.string())
@@ -128,16 +130,10 @@ def whole_texts(tokens: Tokens, chosen: Ints) -> pa.Array:
     return token_texts(wide, chosen)
 
 
-def _kinds(tokens: Tokens, chosen: Ints) -> Ints:
-    if not len(tokens.kinds):
-        return np.full(len(chosen), -1, np.int64)
-    return np.where(chosen < 0, -1, tokens.kinds[np.where(chosen < 0, 0, chosen)].astype(np.int64))
-
-
 @function("is_variant_null", strict=False)
 def _is_variant_null(call: Call, args: list[Value], rows: int) -> Value:
     tokens = _parsed(args[0], rows)
-    return column(_kinds(tokens, tokens.roots) == NULL)
+    return column(kinds_of(tokens, tokens.roots) == NULL)
 
 
 @function("variant_get", sql=("variant_get", "try_variant_get", "variant:path", "CAST"), fails=fails_unless_try)
@@ -157,9 +153,9 @@ def _variant_get(call: Call, args: list[Value], rows: int) -> Value:
     return _as(tokens, chosen, call.type, call.option("mode") == "try")
 
 
-def _as(tokens: Tokens, chosen: Ints, type_: pa.DataType, lenient: bool) -> pa.Array:
+def _as(tokens: Tokens, chosen: Ints, type_: pa.DataType, lenient: bool) -> pa.Array[Any]:
     """Values as a type; what cannot be cast is NULL or fails."""
-    kinds = _kinds(tokens, chosen)
+    kinds = kinds_of(tokens, chosen)
     if pa.types.is_struct(type_):
         inside = kinds == OBJECT
         _check(tokens, chosen, (kinds >= 0) & (kinds != NULL) & ~inside, type_, lenient)
@@ -169,20 +165,19 @@ def _as(tokens: Tokens, chosen: Ints, type_: pa.DataType, lenient: bool) -> pa.A
         ]
         return pa.StructArray.from_arrays(fields, fields=list(type_), mask=pa.array(~inside))
     if pa.types.is_list(type_) or pa.types.is_map(type_):
-        is_map = pa.types.is_map(type_)
-        inside = kinds == (OBJECT if is_map else ARRAY)
+        inside = kinds == (OBJECT if pa.types.is_map(type_) else ARRAY)
         _check(tokens, chosen, (kinds >= 0) & (kinds != NULL) & ~inside, type_, lenient)
         counts, places = members(tokens, np.where(inside, chosen, -1))
-        if is_map:
+        if pa.types.is_map(type_):
             keys = rendered(tokens, places[::2], lenient=True)
             items = _as(tokens, places[1::2], type_.item_type, lenient)
             counts //= 2
             # A variant has its keys in order.
             ranks = pc.rank(keys.cast(pa.binary())).to_numpy() if len(keys) else np.zeros(0, np.int64)
             order = column(np.lexsort((ranks, np.repeat(np.arange(len(chosen)), counts))))
-            values = pa.StructArray.from_arrays([keys.take(order), items.take(order)], names=["key", "value"])
+            values: pa.Array[Any] = entries_of(keys.take(order), items.take(order))
         else:
-            values = _as(tokens, places, type_.value_type, lenient)
+            values = _as(tokens, places, element_type(type_), lenient)
         return put_together(type_, Lists(inside, offsets_of(counts), values))
     found = _scalars(tokens, chosen, kinds, type_)
     _check(tokens, chosen, (kinds >= 0) & (kinds != NULL) & ~validity(found), type_, lenient)
@@ -195,7 +190,7 @@ def _check(tokens: Tokens, chosen: Ints, bad: Bools, type_: pa.DataType, lenient
         raise EvaluationError("TM3003", "a value cannot be cast", got=f"{shown} as {type_}", hint="use try_variant_get")
 
 
-def _scalars(tokens: Tokens, chosen: Ints, kinds: Ints, type_: pa.DataType) -> pa.Array:
+def _scalars(tokens: Tokens, chosen: Ints, kinds: Ints, type_: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_string(type_):
         return variant_texts(tokens, np.where(kinds == NULL, -1, chosen), quote=False)
     number = (kinds == INTEGER) | (kinds == FRACTION)
@@ -218,10 +213,10 @@ def _scalars(tokens: Tokens, chosen: Ints, kinds: Ints, type_: pa.DataType) -> p
     return pc.coalesce(_cast(numbers, type_), _cast(truth, type_), _cast(texts, type_))
 
 
-def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast(array: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
     """``try_cast``."""
     source = Call("cast", (Ref(0, array.type),), type_, True, (("mode", "try"),))
-    found: pa.Array = as_array(FUNCTIONS["cast"].kernel(source, [array], len(array)), len(array))
+    found: pa.Array[Any] = as_array(FUNCTIONS["cast"].kernel(source, [array], len(array)), len(array))
     return found
 
 
@@ -231,9 +226,9 @@ def _variant_to_json(call: Call, args: list[Value], rows: int) -> Value:
     return variant_texts(tokens, tokens.roots, quote=True)
 
 
-def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> pa.Array:
+def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> pa.Array[Any]:
     """Values as Spark writes variants: keys in order, decimals without zeros at the end; NULL for -1."""
-    kinds = _kinds(tokens, chosen)
+    kinds = kinds_of(tokens, chosen)
     texts = rendered(tokens, np.where(kinds == TEXT, chosen, -1), lenient=True)
     if quote:
         texts = quoted(texts)
@@ -253,7 +248,7 @@ def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> pa.Array:
     values = variant_texts(tokens, places[~keys], quote=True)
     owners = np.repeat(np.arange(len(nested)), counts)[~keys]
     of_object = is_object[~keys]
-    names = pa.array([""] * len(values), pa.string())
+    names = repeat(pa.scalar(""), len(values))
     order = np.argsort(owners, kind="stable")
     if keys.any():
         plain = rendered(tokens, places[keys], lenient=True)
@@ -272,14 +267,14 @@ def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> pa.Array:
     return pc.replace_with_mask(result, pa.array(mask), pc.binary_join_element_wise(left, inside, right, ""))
 
 
-def _number_texts(texts: pa.Array, quote: bool) -> pa.Array:
+def _number_texts(texts: pa.Array[Any], quote: bool) -> pa.Array[Any]:
     """Numbers as variants are written; only those with a fraction, an exponent or many digits are looked at."""
     plain = pc.match_substring_regex(texts, r"^(?:-?[1-9][0-9]{0,17}|0)$")
     odd = np.flatnonzero(~pc.fill_null(plain, True).to_numpy(zero_copy_only=False))
     if not len(odd):
         return texts
     taken = texts.take(column(odd))
-    written = [_decimal_text(text) for text in taken.to_pylist()]
+    written = [_decimal_text(str(text)) for text in taken.to_pylist()]
     doubles = pc.if_else(pa.array([w is None for w in written]), taken, pa.scalar(None, pa.string())).cast(pa.float64())
     java = float_text(doubles)
     if quote:

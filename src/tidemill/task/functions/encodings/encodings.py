@@ -6,16 +6,18 @@ import base64
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import RowFailureError, by_value, kernel_of
+from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.numpy_values import Bytes, Longs
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try
-from tidemill.task.functions.columns.text_buffers import Bytes, Longs, Texts, check_rows, longs, made, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import Texts, check_rows, longs, made, of_columns, texts
 from tidemill.task.functions.kernels import encoding as kernels
 from tidemill.task.functions.text.text_rules import as_text, made_valid
 
@@ -90,7 +92,7 @@ def _base64(call: Call, args: list[Value], rows: int) -> Value:
 
 def _decoded(
     call: Call, args: list[Value], rows: int, write: Callable[[Texts, Bad, Longs, Bytes], None], what: str, hint: str
-) -> pa.Array:
+) -> pa.Array[Any]:
     """What a kernel makes of texts; those that are bad fail, or are NULL with the mode ``try``."""
     text, bad = texts(args[0], rows), np.zeros(rows, np.int8)
     result = made(call.type, text.valid, lambda ends, room: write(text, bad, ends, room))

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.lists import take_apart
+from tidemill.task.functions.columns.numpy_values import text_bytes, validity, words_of
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.kernels import hash as kernels
-from tidemill.task.functions.text.text_positions import layout
 
 Words = npt.NDArray[np.uint64]
 
@@ -33,44 +35,43 @@ _MURMUR3 = _Hash(kernels.murmur3_ints, kernels.murmur3_longs, kernels.murmur3_by
 _XXHASH64 = _Hash(kernels.xxhash64_ints, kernels.xxhash64_longs, kernels.xxhash64_bytes)
 
 
-def _fold(array: pa.Array, hashes: Words, by: _Hash) -> Words:
+def _fold(array: pa.Array[Any], hashes: Words, by: _Hash) -> Words:
     """The hashes after this column; NULL leaves a hash as it is."""
     if pa.types.is_null(array.type):
         return hashes
     result = hashes.copy()
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = validity(array)
     if pa.types.is_struct(array.type):
         for position in range(array.type.num_fields):
             result = _fold(pc.struct_field(array, position), result, by)
         return np.where(valid, result, hashes)
     if pa.types.is_list(array.type):
-        return _fold_lists(array, result, valid, by)
+        return _fold_lists(array, result, by)
     _fold_values(array, result, valid, by)
     return result
 
 
-def _fold_lists(array: pa.Array, hashes: Words, valid: npt.NDArray[np.bool_], by: _Hash) -> Words:
+def _fold_lists(array: pa.Array[Any], hashes: Words, by: _Hash) -> Words:
     """The first elements of all lists, then the second ones, and so on: a hash depends on the one before."""
-    starts = array.offsets.to_numpy()[:-1].astype(np.int64)
-    lengths = np.where(valid, np.diff(array.offsets.to_numpy()), 0)
-    for position in range(int(lengths.max(initial=0))):
-        rows = np.flatnonzero(lengths > position)
-        elements = array.values.take(pa.array(starts[rows] + position))
+    lists = take_apart(array, len(array))
+    for position in range(int(lists.lengths.max(initial=0))):
+        rows = np.flatnonzero(lists.lengths > position)
+        elements = lists.values.take(column(lists.offsets[rows] + position))
         hashes[rows] = _fold(elements, hashes[rows], by)
     return hashes
 
 
-def _fold_values(array: pa.Array, hashes: Words, valid: npt.NDArray[np.bool_], by: _Hash) -> None:
+def _fold_values(array: pa.Array[Any], hashes: Words, valid: npt.NDArray[np.bool_], by: _Hash) -> None:
     type_ = array.type
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        raw, starts = layout(array)
+        raw, starts = text_bytes(array)
         by.texts(raw, starts, valid, hashes)
     elif pa.types.is_decimal(type_) and type_.precision > 18:
         unscaled = [None if v is None else _big_endian(int(v.scaleb(type_.scale, _WIDE))) for v in array.to_pylist()]
-        raw, starts = layout(pa.array(unscaled, pa.binary()))
+        raw, starts = text_bytes(pa.array(unscaled, pa.binary()))
         by.texts(raw, starts, valid, hashes)
     elif pa.types.is_decimal(type_):
-        words = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), array.offset * 16)[::2]
+        words = words_of(array.buffers()[1], np.int64)[2 * array.offset :: 2][: len(array)]
         by.longs(np.ascontiguousarray(words), valid, hashes)
     elif pa.types.is_float32(type_):
         by.ints(_plain(array).view(np.int32), valid, hashes)
@@ -82,12 +83,12 @@ def _fold_values(array: pa.Array, hashes: Words, valid: npt.NDArray[np.bool_], b
         by.ints(np.ascontiguousarray(_numbers(array, pa.int32())), valid, hashes)
 
 
-def _numbers(array: pa.Array, type_: pa.DataType) -> npt.NDArray[Any]:
+def _numbers(array: pa.Array[Any], type_: pa.DataType) -> npt.NDArray[Any]:
     numbers: npt.NDArray[Any] = pc.fill_null(array.cast(type_), 0).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _plain(array: pa.Array) -> npt.NDArray[Any]:
+def _plain(array: pa.Array[Any]) -> npt.NDArray[Any]:
     """Floats with one NaN and one zero."""
     number = array.type.to_pandas_dtype()
     values: npt.NDArray[Any] = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + number(0.0)

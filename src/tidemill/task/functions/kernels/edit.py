@@ -83,14 +83,14 @@ def pad(
         if len(room) > 0 and to == ends[i + 1]:
             continue
         wanted, length = max(size[i], 0), last[i] - first[i]
-        count, initialising = length, blast[i] - bfirst[i]
+        count, filling = length, blast[i] - bfirst[i]
         if not binary:
-            count, initialising = characters(raw, first[i], last[i]), characters(by, bfirst[i], blast[i])
+            count, filling = characters(raw, first[i], last[i]), characters(by, bfirst[i], blast[i])
         rounds = rest = 0
         if wanted <= count:
             length = wanted if binary else skip(raw, first[i], last[i], wanted) - first[i]
-        elif initialising > 0:
-            rounds, more = (wanted - count) // initialising, (wanted - count) % initialising
+        elif filling > 0:
+            rounds, more = (wanted - count) // filling, (wanted - count) % filling
             rest = more if binary else skip(by, bfirst[i], blast[i], more) - bfirst[i]
         fill = rounds * (blast[i] - bfirst[i]) + rest
         if len(room) == 0:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.lists import Bools, Lists, keep, offsets_of, put_together, take_apart, validity
+from tidemill.task.functions.columns.compute import element_type, fields_of, pc
+from tidemill.task.functions.columns.lists import Lists, check_elements, keep, offsets_of, put_together, take_apart
+from tidemill.task.functions.columns.numpy_values import Bools, validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.nested.bodies import Body
 
 
-def _variables(body: Body, lists: Lists) -> list[pa.Array]:
+def _variables(body: Body, lists: Lists) -> list[pa.Array[Any]]:
     """The element and, where the body asks for it, its position."""
     variables = [lists.values]
     if body.variables > 1:
@@ -27,7 +30,7 @@ def _variables(body: Body, lists: Lists) -> list[pa.Array]:
 @function("transform", bodies=True)
 def _transform(call: Call, args: list[Value], rows: int) -> Value:
     lists, body = take_apart(args[0], rows), args[1]
-    return put_together(call.type, Lists(lists.valid, lists.offsets, body(lists.owners, _variables(body, lists))))
+    return put_together(call.type, lists.of(body(lists.owners, _variables(body, lists))))
 
 
 @function("filter", bodies=True)
@@ -60,7 +63,7 @@ def _tests(lists: Lists, body: Body, decisive: bool) -> tuple[Bools, Bools]:
     return decided, unknown
 
 
-def _equal(found: pa.Array, wanted: bool) -> Bools:
+def _equal(found: pa.Array[Any], wanted: bool) -> Bools:
     holds: Bools = pc.fill_null(found, not wanted).to_numpy(zero_copy_only=False)
     matching: Bools = holds == wanted
     return matching
@@ -88,7 +91,7 @@ def _aggregate(call: Call, args: list[Value], rows: int) -> Value:
     order = np.argsort(-lists.lengths, kind="stable")
     lengths, begins = lists.lengths[order], lists.offsets[:-1][order]
     state = as_array(args[1], rows).take(column(order))
-    done: list[pa.Array] = []
+    done: list[pa.Array[Any]] = []
     for k in range(int(lengths.max(initial=0))):
         live = int(np.searchsorted(-lengths, -k, side="left"))
         done.append(state.slice(live))
@@ -104,7 +107,7 @@ def _aggregate(call: Call, args: list[Value], rows: int) -> Value:
     return result.take(column(back, ~lists.valid))
 
 
-def padded(lists: Lists, lengths: np.ndarray) -> pa.Array:
+def padded(lists: Lists, lengths: np.ndarray) -> pa.Array[Any]:
     """The elements of arrays that are made longer with NULLs."""
     offsets = offsets_of(lengths)
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -129,7 +132,7 @@ def _arrays_zip(call: Call, args: list[Value], rows: int) -> Value:
     valid = np.logical_and.reduce([part.valid for part in parts])
     lengths = np.where(valid, np.max([part.lengths for part in parts], axis=0), 0).astype(np.int64)
     columns = [padded(part, lengths) for part in parts]
-    entries = pa.StructArray.from_arrays(columns, fields=list(call.type.value_type))
+    entries = pa.StructArray.from_arrays(columns, fields=fields_of(element_type(call.type)))
     return put_together(call.type, Lists(valid, offsets_of(lengths), entries))
 
 
@@ -149,8 +152,7 @@ def _array_insert(call: Call, args: list[Value], rows: int) -> Value:
     lengths = np.where(position > 0, np.maximum(sizes, position - 1) + 1, sizes + 1 + ahead)
     lengths = np.where(valid, lengths, 0).astype(np.int64)
     offsets = offsets_of(lengths)
-    if int(offsets[-1]) > _LONGEST:
-        raise EvaluationError("TM3004", "arrays of one batch have too many elements", got=f"{offsets[-1]:,}")
+    check_elements(offsets[-1])
     owners = np.repeat(np.arange(rows), lengths)
     within = np.arange(len(owners)) - offsets[owners]
     source = within - ahead[owners] - (within > place[owners])
@@ -159,6 +161,3 @@ def _array_insert(call: Call, args: list[Value], rows: int) -> Value:
     values = pa.concat_arrays([lists.values, item.cast(lists.values.type)])
     missing = ~inside & (within != place[owners])
     return put_together(call.type, Lists(valid, offsets, values.take(column(chosen, missing))))
-
-
-_LONGEST = 2**31 - 16

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.lists import (
-    Bools,
     Ints,
     Lists,
     identities,
@@ -21,8 +22,8 @@ from tidemill.task.functions.columns.lists import (
     put_together,
     ranks,
     take_apart,
-    validity,
 )
+from tidemill.task.functions.columns.numpy_values import Bools, validity
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 
 
@@ -64,7 +65,7 @@ def _element_at(call: Call, args: list[Value], rows: int) -> Value:
     return pick(lists, lists.offsets[:-1] + place, inside)
 
 
-def _matches(lists: Lists, wanted: pa.Array) -> tuple[Bools, Bools]:
+def _matches(lists: Lists, wanted: pa.Array[Any]) -> tuple[Bools, Bools]:
     """Per element: whether it equals the value looked for in its row, and whether it is NULL."""
     known, ids = identities(lists.values, wanted)
     present = validity(lists.values)
@@ -110,7 +111,7 @@ def _arrays_overlap(call: Call, args: list[Value], rows: int) -> Value:
     return column(found, ~(left.valid & right.valid) | (unknown & ~found))
 
 
-def _extreme(args: list[Value], rows: int, greatest: bool) -> pa.Array:
+def _extreme(args: list[Value], rows: int, greatest: bool) -> pa.Array[Any]:
     lists = take_apart(args[0], rows)
     rank = ranks(lists.values)
     present = np.flatnonzero(validity(lists.values))

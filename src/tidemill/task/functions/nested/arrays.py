@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
+from tidemill.task.functions.columns.compute import element_type, nulls, pc
 from tidemill.task.functions.columns.lists import (
     Ints,
     Lists,
+    check_elements,
     first_occurrences,
     identities,
     integers,
@@ -21,8 +24,8 @@ from tidemill.task.functions.columns.lists import (
     put_together,
     ranks,
     take_apart,
-    validity,
 )
+from tidemill.task.functions.columns.numpy_values import validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
 from tidemill.task.functions.nested.structs import interleave
@@ -32,7 +35,7 @@ _LONGEST = 2**31 - 16
 
 @function("array", strict=False)
 def _array(call: Call, args: list[Value], rows: int) -> Value:
-    values = interleave([as_array(a, rows) for a in args], rows) if args else pa.nulls(0, call.type.value_type)
+    values = interleave([as_array(a, rows) for a in args], rows) if args else nulls(0, element_type(call.type))
     offsets = np.arange(rows + 1, dtype=np.int64) * len(args)
     return put_together(call.type, Lists(np.ones(rows, np.bool_), offsets, values))
 
@@ -64,7 +67,7 @@ def _sequence(call: Call, args: list[Value], rows: int) -> Value:
     offsets = offsets_of(lengths)
     within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], lengths)
     values = np.repeat(start, lengths) + np.repeat(step, lengths) * within
-    return put_together(call.type, Lists(valid, offsets, column(values).cast(call.type.value_type)))
+    return put_together(call.type, Lists(valid, offsets, column(values).cast(element_type(call.type))))
 
 
 @function("sort_array")
@@ -76,7 +79,7 @@ def _sort_array(call: Call, args: list[Value], rows: int) -> Value:
     if call.option("nulls_last", False):
         rank = np.where(validity(lists.values), rank, len(rank) + 1)
     order = np.lexsort((rank, lists.owners))
-    return put_together(call.type, Lists(lists.valid, lists.offsets, lists.values.take(column(order))))
+    return put_together(call.type, lists.of(lists.values.take(column(order))))
 
 
 @function("array_distinct")
@@ -104,9 +107,9 @@ def _array_join(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     if len(args) > 2:
         other = as_array(args[2], rows)
-        initialising = other.take(column(lists.owners))
+        replacement = other.take(column(lists.owners))
         # What is still NULL belongs to rows that are NULL.
-        lists = Lists(lists.valid & validity(other), lists.offsets, pc.coalesce(lists.values, initialising))
+        lists = Lists(lists.valid & validity(other), lists.offsets, pc.coalesce(lists.values, replacement))
     kept = keep(lists, validity(lists.values))
     return pc.binary_join(put_together(pa.list_(pa.string()), kept), as_array(args[1], rows))
 
@@ -140,7 +143,7 @@ def _ranges(lists: Lists, valid: np.ndarray, first: Ints, counts: Ints) -> Lists
 def _array_reverse(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     places = np.repeat(lists.offsets[:-1] + lists.offsets[1:] - 1, lists.lengths) - np.arange(len(lists.values))
-    return put_together(call.type, Lists(lists.valid, lists.offsets, lists.values.take(column(places))))
+    return put_together(call.type, lists.of(lists.values.take(column(places))))
 
 
 @function("flatten")
@@ -154,7 +157,7 @@ def _flatten(call: Call, args: list[Value], rows: int) -> Value:
     return put_together(call.type, Lists(valid, *_without(lists, missing)))
 
 
-def _without(lists: Lists, gone: np.ndarray) -> tuple[Ints, pa.Array]:
+def _without(lists: Lists, gone: np.ndarray) -> tuple[Ints, pa.Array[Any]]:
     """Offsets and elements with some rows emptied."""
     kept = keep(lists, ~gone[lists.owners])
     return kept.offsets, kept.values
@@ -164,8 +167,7 @@ def _without(lists: Lists, gone: np.ndarray) -> tuple[Ints, pa.Array]:
 def _array_repeat(call: Call, args: list[Value], rows: int) -> Value:
     value, count = as_array(args[0], rows), as_array(args[1], rows)
     lengths = np.maximum(integers(count), 0)
-    if float(lengths.astype(np.float64).sum()) > _LONGEST:
-        raise EvaluationError("TM3004", "arrays of one batch have too many elements", got=f"{lengths.sum():,}")
+    check_elements(lengths.astype(np.float64).sum())
     owners = np.repeat(np.arange(rows), lengths)
     return put_together(call.type, Lists(validity(count), offsets_of(lengths), value.take(column(owners))))
 
@@ -180,7 +182,7 @@ def _array_remove(call: Call, args: list[Value], rows: int) -> Value:
     return put_together(call.type, Lists(valid, kept.offsets, kept.values))
 
 
-def _set_operation(call: Call, args: list[Value], rows: int, operation: str) -> pa.Array:
+def _set_operation(call: Call, args: list[Value], rows: int, operation: str) -> pa.Array[Any]:
     """Elements of either side without duplicates, in the order of the left and then the right."""
     arrays = [as_array(a, rows) for a in args]
     valid = validity(arrays[0]) & validity(arrays[1])

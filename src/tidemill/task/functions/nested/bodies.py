@@ -8,12 +8,14 @@ expression. A body inside a body meets the outer variables as columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Expression, Ref, bind, references, remap
+from tidemill.task.functions.columns.compute import nulls
 from tidemill.task.functions.columns.growth import lengths
 from tidemill.task.functions.columns.lists import Ints
 from tidemill.task.functions.columns.sizes import check_size
@@ -36,7 +38,7 @@ class Body:
         expression: Expression,
         numbers: tuple[int, ...],
         batch: pa.RecordBatch,
-        evaluate: Callable[[Expression, pa.RecordBatch], pa.Array],
+        evaluate: Callable[[Expression, pa.RecordBatch], pa.Array[Any]],
         can_fail: bool,
     ) -> None:
         self.can_fail = can_fail
@@ -52,7 +54,7 @@ class Body:
         """How many variables it has."""
         return len(self._numbers)
 
-    def __call__(self, owners: Ints, variables: Sequence[pa.Array]) -> pa.Array:
+    def __call__(self, owners: Ints, variables: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
         """The value for each element.
 
         Parameters
@@ -80,7 +82,7 @@ class Body:
             size += parts[-1].nbytes
             check_size(size)
         if not parts:
-            return pa.nulls(0, self._type)
+            return nulls(0, self._type)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def _slices(self, owners: Ints) -> Iterator[tuple[int, int]]:

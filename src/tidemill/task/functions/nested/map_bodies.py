@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.lists import Lists, identities, keep, offsets_of, put_together, take_apart
+from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.lists import (
+    Lists,
+    entries_of,
+    identities,
+    keep,
+    offsets_of,
+    put_together,
+    take_apart,
+)
 from tidemill.task.functions.columns.registry import Value, function
 from tidemill.task.functions.nested.structs import map_of
-
-
-def _entries(lists: Lists) -> list[pa.Array]:
-    return [lists.values.field(0), lists.values.field(1)]
 
 
 @function("map_filter", bodies=True)
 def _map_filter(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    holds = pc.fill_null(args[1](lists.owners, _entries(lists)), False)
+    holds = pc.fill_null(args[1](lists.owners, lists.entries), False)
     return put_together(call.type, keep(lists, holds.to_numpy(zero_copy_only=False)))
 
 
 @function("transform_keys", bodies=True, fails=True)
 def _transform_keys(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    keys, values = _entries(lists)
+    keys, values = lists.entries
     return map_of(call, lists, args[1](lists.owners, [keys, values]), values)
 
 
 @function("transform_values", bodies=True)
 def _transform_values(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    keys, values = _entries(lists)
+    keys, values = lists.entries
     changed = args[1](lists.owners, [keys, values])
-    entries = pa.StructArray.from_arrays([keys, changed], names=["key", "value"])
-    return put_together(call.type, Lists(lists.valid, lists.offsets, entries))
+    return put_together(call.type, lists.of(entries_of(keys, changed)))
 
 
 @function("map_zip_with", bodies=True)
@@ -46,7 +49,7 @@ def _map_zip_with(call: Call, args: list[Value], rows: int) -> Value:
     left, right = (take_apart(a, rows) for a in args[:2])
     valid = left.valid & right.valid
     left, right = (keep(part, valid[part.owners]) for part in (left, right))
-    (keys, mine), (others, theirs) = _entries(left), _entries(right)
+    (keys, mine), (others, theirs) = left.entries, right.entries
     known, ids = identities(keys, others)
     width = int(max(known.max(initial=0), ids.max(initial=0))) + 1
     codes, other_codes = left.owners * width + known, right.owners * width + ids
@@ -61,7 +64,7 @@ def _map_zip_with(call: Call, args: list[Value], rows: int) -> Value:
     variables = [c.take(column(order)) for c in (all_keys, first, second)]
     owners = owners[order]
     values = args[2](owners, variables)
-    entries = pa.StructArray.from_arrays([variables[0], values], names=["key", "value"])
+    entries = entries_of(variables[0], values)
     lengths = np.bincount(owners, minlength=rows).astype(np.int64)
     return put_together(call.type, Lists(valid, offsets_of(lengths), entries))
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.lists import Lists, keep, take_apart, validity
+from tidemill.task.functions.columns.compute import columns_of, pc
+from tidemill.task.functions.columns.lists import Lists, keep, take_apart
+from tidemill.task.functions.columns.numpy_values import validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.nested.structs import map_of
 
@@ -19,7 +23,7 @@ def _map_from_entries(call: Call, args: list[Value], rows: int) -> Value:
     without = np.bincount(lists.owners[~validity(lists.values)], minlength=rows) > 0
     valid = lists.valid & ~without
     kept = keep(lists, valid[lists.owners])
-    keys, values = kept.values.flatten()
+    keys, values = columns_of(kept.values)
     return map_of(call, Lists(valid, kept.offsets, kept.values), keys, values)
 
 
@@ -30,13 +34,13 @@ def _str_to_map(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(_split(as_array(args[0], rows), options["pairs"], None), rows)
     parts = take_apart(_split(lists.values, options["values"], 1), len(lists.values))
     first = parts.offsets[:-1]
-    keys = parts.values.take(pa.array(first))
+    keys = parts.values.take(column(first))
     missing = parts.lengths < 2
-    values = parts.values.take(pa.array(np.where(missing, first, first + 1), mask=missing))
-    return map_of(call, Lists(lists.valid, lists.offsets, lists.values), keys, values)
+    values = parts.values.take(column(np.where(missing, first, first + 1), missing))
+    return map_of(call, lists, keys, values)
 
 
-def _split(texts: pa.Array, separator: tuple[str, str], most: int | None) -> pa.Array:
+def _split(texts: pa.Array[Any], separator: tuple[str, str], most: int | None) -> pa.Array[Any]:
     kind, pattern = separator
     split = pc.split_pattern if kind == "text" else pc.split_pattern_regex
     return split(texts, pattern, max_splits=most)

@@ -2,48 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import columns_of, element_type, fields_of, nulls, pc
 from tidemill.task.functions.columns.lists import (
     Lists,
+    entries_of,
     first_occurrences,
     identities,
     offsets_of,
     pick,
     put_together,
     take_apart,
-    validity,
 )
+from tidemill.task.functions.columns.numpy_values import validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 
 
 @function("struct", sql=("struct", "named_struct"), strict=False)
 def _struct(call: Call, args: list[Value], rows: int) -> Value:
-    return pa.StructArray.from_arrays([as_array(a, rows) for a in args], fields=list(call.type))
+    return pa.StructArray.from_arrays([as_array(a, rows) for a in args], fields=fields_of(call.type))
 
 
 @function("struct_field", sql=("struct.field",))
 def _struct_field(call: Call, args: list[Value], rows: int) -> Value:
-    return as_array(args[0], rows).flatten()[call.option("ordinal")]
+    return columns_of(as_array(args[0], rows))[call.option("ordinal")]
 
 
 @function("field_of_elements", sql=("array_of_structs.field",))
 def _field_of_elements(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    field = lists.values.flatten()[call.option("ordinal")]
-    return put_together(call.type, Lists(lists.valid, lists.offsets, field))
+    field = columns_of(lists.values)[call.option("ordinal")]
+    return put_together(call.type, lists.of(field))
 
 
-def _no_null_keys(keys: pa.Array) -> None:
+def _no_null_keys(keys: pa.Array[Any]) -> None:
     if keys.null_count:
         raise EvaluationError("TM3004", "a key of a map is NULL", got="NULL", hint="leave such keys out")
 
 
-def _check_keys(lists: Lists, keys: pa.Array) -> None:
+def _check_keys(lists: Lists, keys: pa.Array[Any]) -> None:
     _no_null_keys(keys)
     (ids,) = identities(keys)
     first = first_occurrences(lists.owners, ids)
@@ -54,25 +58,24 @@ def _check_keys(lists: Lists, keys: pa.Array) -> None:
         )
 
 
-def map_of(call: Call, lists: Lists, keys: pa.Array, values: pa.Array) -> pa.Array:
+def map_of(call: Call, lists: Lists, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
     """The maps of these entries; fails where a key is NULL or comes twice."""
     _check_keys(lists, keys)
-    entries = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
-    return put_together(call.type, Lists(lists.valid, lists.offsets, entries))
+    return put_together(call.type, lists.of(entries_of(keys, values)))
 
 
-def interleave(columns: list[pa.Array], rows: int) -> pa.Array:
+def interleave(columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     """Values of several columns, row by row."""
     width = len(columns)
     order = np.arange(rows * width).reshape(width, rows).T.ravel()
-    return pa.concat_arrays(columns).take(pa.array(order))
+    return pa.concat_arrays(columns).take(column(order))
 
 
 @function("map", strict=False, fails=lambda call: bool(call.args))
 def _map(call: Call, args: list[Value], rows: int) -> Value:
     width = len(args) // 2
-    type_ = call.type
-    keys, values = pa.nulls(0, type_.key_type), pa.nulls(0, type_.item_type)
+    type_ = cast("pa.MapType[Any, Any, Any]", call.type)
+    keys, values = nulls(0, type_.key_type), nulls(0, type_.item_type)
     if width:
         keys = interleave([as_array(a, rows) for a in args[::2]], rows)
         values = interleave([as_array(a, rows) for a in args[1::2]], rows)
@@ -101,33 +104,33 @@ def _map_from_arrays(call: Call, args: list[Value], rows: int) -> Value:
 @function("map_keys")
 def _map_keys(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    return put_together(call.type, Lists(lists.valid, lists.offsets, lists.values.field(0)))
+    return put_together(call.type, lists.of(lists.entries[0]))
 
 
 @function("map_values")
 def _map_values(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    return put_together(call.type, Lists(lists.valid, lists.offsets, lists.values.field(1)))
+    return put_together(call.type, lists.of(lists.entries[1]))
 
 
 @function("map_entries")
 def _map_entries(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    columns = [lists.values.field(0), lists.values.field(1)]
-    entries = pa.StructArray.from_arrays(columns, fields=list(call.type.value_type))
-    return put_together(call.type, Lists(lists.valid, lists.offsets, entries))
+    entries = pa.StructArray.from_arrays(lists.entries, fields=fields_of(element_type(call.type)))
+    return put_together(call.type, lists.of(entries))
 
 
 @function("map_value", sql=("map[key]", "element_at"))
 def _map_value(call: Call, args: list[Value], rows: int) -> Value:
     lists, wanted = take_apart(args[0], rows), as_array(args[1], rows)
-    known, ids = identities(lists.values.field(0), wanted)
+    keys, values = lists.entries
+    known, ids = identities(keys, wanted)
     owners = lists.owners
     hits = np.flatnonzero((known == ids[owners]) & validity(wanted)[owners])
     places, present = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
     places[owners[hits]] = hits
     present[owners[hits]] = True
-    return pick(Lists(lists.valid, lists.offsets, lists.values.field(1)), places, present)
+    return pick(lists.of(values), places, present)
 
 
 @function("map_sort", sql=("(maps in GROUP BY)",))
@@ -143,7 +146,7 @@ def _map_concat(call: Call, args: list[Value], rows: int) -> Value:
     owners = np.concatenate([p.owners for p in parts])
     order = np.argsort(owners, kind="stable")
     inside = order[valid[owners[order]]]
-    entries = pa.concat_arrays([p.values for p in parts]).take(pa.array(inside))
+    entries = pa.concat_arrays([p.values for p in parts]).take(column(inside))
     lengths = np.where(valid, np.sum([p.lengths for p in parts], axis=0), 0).astype(np.int64)
     lists = Lists(valid, offsets_of(lengths), entries)
-    return map_of(call, lists, entries.field(0), entries.field(1))
+    return map_of(call, lists, *lists.entries)

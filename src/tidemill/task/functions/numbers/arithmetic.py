@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers import decimals
@@ -20,7 +23,7 @@ def _may_overflow(call: Call) -> bool:
     return fails_unless_try(call) and not pa.types.is_floating(call.type)
 
 
-def integer_overflow(name: str, left: Value, right: Value, rows: int) -> pa.BooleanArray:
+def integer_overflow(name: str, left: Value, right: Value, rows: int) -> pa.Array[Any]:
     """Where ``left`` op ``right`` does not fit their common integer type (false where NULL)."""
     a, b = to_numpy(left, rows), to_numpy(right, rows)
     with np.errstate(all="ignore"):
@@ -36,7 +39,7 @@ def integer_overflow(name: str, left: Value, right: Value, rows: int) -> pa.Bool
             safe = np.where((b == 0) | (b == -1), 1, b)
             bad = ((b != 0) & (b != -1) & (wrapped // safe != a)) | ((b == -1) & (a == low))
             bad |= (b != 0) & (b != -1) & (wrapped % safe != 0)
-    return pa.array(bad)
+    return column(bad)
 
 
 def _binary(call: Call, args: list[Value], rows: int) -> Value:
@@ -98,7 +101,7 @@ def _integral_divide(call: Call, args: list[Value], rows: int) -> Value:
     return pc.divide(left, divisor)
 
 
-def _remainder_numpy(call: Call, left: pa.Array, divisor: pa.Array, *, positive: bool) -> pa.Array:
+def _remainder_numpy(call: Call, left: pa.Array[Any], divisor: pa.Array[Any], *, positive: bool) -> pa.Array[Any]:
     a = to_numpy(left, len(left))
     b = to_numpy(divisor, len(left))
     b = np.where(to_numpy(divisor.is_valid(), len(left)), b, np.ones_like(b))

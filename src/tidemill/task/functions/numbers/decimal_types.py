@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidemill.task.functions.columns.compute import digits_of
+
 MAX = 38
 
 
@@ -25,7 +27,7 @@ def arithmetic_type(function: str, left: pa.DataType, right: pa.DataType) -> pa.
     left, right : pa.DataType
         Decimal types.
     """
-    p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
+    (p1, s1), (p2, s2) = digits_of(left), digits_of(right)
     scale = max(s1, s2)
     if function in ("add", "subtract"):
         return adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
@@ -39,8 +41,9 @@ def arithmetic_type(function: str, left: pa.DataType, right: pa.DataType) -> pa.
 
 def rounded_type(source: pa.DataType, scale: int) -> pa.DataType:
     """The type of ``round`` and ``bround`` of a decimal, which may need one more digit."""
-    whole = source.precision - source.scale + 1
+    precision, own = digits_of(source)
+    whole = precision - own + 1
     if scale < 0:
         return pa.decimal128(min(max(whole, -scale + 1), MAX), 0)
-    kept = min(scale, source.scale)
+    kept = min(scale, own)
     return pa.decimal128(min(whole + kept, MAX), kept)

@@ -7,13 +7,16 @@ All else is left to :mod:`~tidemill.task.functions.numbers.decimals`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.kernels.wide_words import add_words, multiply_words, widest
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.numpy_values import words_of
 from tidemill.task.functions.columns.registry import Value
 
 _Words = npt.NDArray[np.int64]
@@ -22,7 +25,7 @@ _SAFE_BITS = 126
 """Less than 2**126 has at most 38 digits."""
 
 
-def combine_words(call: Call, args: list[Value], rows: int) -> pa.Array | None:
+def combine_words(call: Call, args: list[Value], rows: int) -> pa.Array[Any] | None:
     """``add``, ``subtract`` or ``multiply`` of two decimals; None where the result may not be exact."""
     left, right = args
     if not (_plain(left) and _plain(right) and pa.types.is_decimal128(call.type)):
@@ -48,7 +51,7 @@ def combine_words(call: Call, args: list[Value], rows: int) -> pa.Array | None:
             return None
         sign = -1 if call.function == "subtract" else 1
         add_words(a, _step(left), _factor(shift), b, _step(right), _factor(sign * other), result)
-    return pa.Array.from_buffers(target, rows, [_validity(left, right, rows), pa.py_buffer(result)])
+    return pa.Array.from_buffers(target, rows, [_validity(left, right, rows), buffer(result)])
 
 
 def _plain(value: Value) -> bool:
@@ -60,10 +63,7 @@ def _plain(value: Value) -> bool:
 
 def _words(value: Value) -> _Words:
     array = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
-    buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(0, np.int64)
-    return np.frombuffer(buffer, np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    return words_of(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
 
 
 def _step(value: Value) -> int:

@@ -7,14 +7,16 @@ precision label only as wide as the values of this batch keeps Arrow's result in
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import digits_of, null_where, pc
+from tidemill.task.functions.columns.numpy_values import words_of
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try
 from tidemill.task.functions.numbers.decimal_words import combine_words
 
@@ -22,7 +24,7 @@ WIDEST = 76
 """Digits of a 256-bit decimal."""
 
 
-def relabel(array: pa.Array, precision: int, scale: int) -> pa.Array:
+def relabel(array: pa.Array[Any], precision: int, scale: int) -> pa.Array[Any]:
     """The same unscaled integers of a 256-bit decimal array under another precision and scale."""
     buffers = array.buffers()
     return pa.Array.from_buffers(
@@ -30,15 +32,15 @@ def relabel(array: pa.Array, precision: int, scale: int) -> pa.Array:
     )
 
 
-def widen(value: Value, rows: int) -> pa.Array:
+def widen(value: Value, rows: int) -> pa.Array[Any]:
     """``value`` in 256 bits, same precision and scale."""
     array = as_array(value, rows)
     return array.cast(pa.decimal256(array.type.precision, array.type.scale))
 
 
-def digits(array: pa.Array) -> int:
+def digits(array: pa.Array[Any]) -> int:
     """How many digits the longest unscaled integer of the array has (at least 1)."""
-    bounds = pc.min_max(relabel(array, WIDEST, 0)).as_py()
+    bounds: dict[str, Decimal | None] = cast("Any", pc.min_max(relabel(array, WIDEST, 0)).as_py())
     # int() first: abs() of a Decimal would round to the 28 digits of Python's decimal context.
     return max((len(str(abs(int(bound)))) for bound in bounds.values() if bound is not None), default=1)
 
@@ -47,7 +49,7 @@ def _too_wide(call: Call, left: Value, right: Value) -> Exception:
     return failures.failure(f"{call.function} needs more than {WIDEST} digits", pa.array([True]), left, right)
 
 
-def beyond(array: pa.Array, precision: int, scale: int) -> pa.Array:
+def beyond(array: pa.Array[Any], precision: int, scale: int) -> pa.Array[Any]:
     """Where the rounded value has more than ``precision - scale`` integer digits."""
     limit = 10 ** (precision - scale)
     if precision - scale + array.type.scale > WIDEST - 1:
@@ -56,46 +58,43 @@ def beyond(array: pa.Array, precision: int, scale: int) -> pa.Array:
     return pc.greater_equal(pc.abs(array), bound)
 
 
-def half_up(array: pa.Array, scale: int) -> pa.Array:
+def half_up(array: pa.Array[Any], scale: int) -> pa.Array[Any]:
     """The 256-bit array rounded HALF_UP (ties away from zero) to at most ``scale`` fraction digits."""
     if array.type.scale <= scale:
         return array
     return pc.round(relabel(array, WIDEST, array.type.scale), scale, "half_towards_infinity")
 
 
-def fit(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
+def fit(array: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any] | None]:
     """The 256-bit array rounded into ``target``, NULL where it does not fit, and where that was.
 
     The second value is ``None`` when everything fits.
     """
-    rounded = half_up(array, target.scale)
-    bad = beyond(rounded, target.precision, target.scale)
-    if failures.any_true(bad):
-        rounded = pc.if_else(bad, pa.scalar(None, rounded.type), rounded)
-    else:
-        bad = None
-    if rounded.type.scale < target.scale:
-        rounded = rounded.cast(pa.decimal256(WIDEST, target.scale))
-    if rounded.type.scale > target.scale:
-        # Rounding left only zeros beyond the target's scale.
-        rounded = rounded.cast(pa.decimal256(WIDEST, target.scale))
-    return rounded.cast(target), bad
+    precision, scale = digits_of(target)
+    rounded = half_up(array, scale)
+    bad = beyond(rounded, precision, scale)
+    none_bad = not failures.any_true(bad)
+    if not none_bad:
+        rounded = null_where(bad, rounded)
+    if rounded.type.scale != scale:  # rounding left only zeros beyond the target's scale
+        rounded = rounded.cast(pa.decimal256(WIDEST, scale))
+    return rounded.cast(target), None if none_bad else bad
 
 
-def _finish(call: Call, exact: pa.Array, args: list[Value]) -> pa.Array:
+def _finish(call: Call, exact: pa.Array[Any], args: list[Value]) -> pa.Array[Any]:
     result, bad = fit(exact, call.type)
     if bad is not None and fails_unless_try(call):
         raise failures.overflow(call.function, call.type, bad, *args)
     return result
 
 
-def combine(call: Call, args: list[Value], rows: int) -> pa.Array:
+def combine(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     """Add, subtract or multiply two decimals of any precision and scale."""
     found = combine_words(call, args, rows)
     return _combine_wide(call, args, rows) if found is None else found
 
 
-def _combine_wide(call: Call, args: list[Value], rows: int) -> pa.Array:
+def _combine_wide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     left, right = widen(args[0], rows), widen(args[1], rows)
     if call.function == "multiply":
         scale = left.type.scale + right.type.scale
@@ -114,14 +113,15 @@ def _combine_wide(call: Call, args: list[Value], rows: int) -> pa.Array:
     return _finish(call, total, args)
 
 
-def _widest_product(call: Call, left: pa.Array, right: pa.Array, args: list[Value]) -> pa.Array:
+def _widest_product(call: Call, left: pa.Array[Any], right: pa.Array[Any], args: list[Value]) -> pa.Array[Any]:
     """Products of 38 by 38 digits: a row where both operands are that long surely overflows."""
     half = pa.scalar(Decimal("1e37"), pa.decimal256(WIDEST, 0))
     a, b = relabel(left, WIDEST, 0), relabel(right, WIDEST, 0)
     long_a = pc.fill_null(pc.greater_equal(pc.abs(a), half), False)
     bad = pc.and_(long_a, pc.fill_null(pc.greater_equal(pc.abs(b), half), False))
     if failures.any_true(bad):
-        if 75 - left.type.scale - right.type.scale <= call.type.precision - call.type.scale:
+        precision, scale = digits_of(call.type)
+        if 75 - left.type.scale - right.type.scale <= precision - scale:
             raise _too_wide(call, *args)
         if fails_unless_try(call):
             raise failures.overflow(call.function, call.type, bad, *args)
@@ -133,7 +133,7 @@ def _widest_product(call: Call, left: pa.Array, right: pa.Array, args: list[Valu
     return pc.coalesce(short, other)
 
 
-def same_scale(call: Call, left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
+def same_scale(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
     """Both 256-bit arrays at the larger of their scales."""
     scale = max(left.type.scale, right.type.scale)
     try:
@@ -143,7 +143,7 @@ def same_scale(call: Call, left: pa.Array, right: pa.Array) -> tuple[pa.Array, p
         raise _too_wide(call, left, right) from None
 
 
-def quotient(call: Call, left: pa.Array, right: pa.Array, fraction: int) -> pa.Array:
+def quotient(call: Call, left: pa.Array[Any], right: pa.Array[Any], fraction: int) -> pa.Array[Any]:
     """``left / right`` of unscaled integers, truncated to at least ``fraction`` digits after the point."""
     first = digits(left)
     second = max(digits(right), fraction - 1)
@@ -154,14 +154,14 @@ def quotient(call: Call, left: pa.Array, right: pa.Array, fraction: int) -> pa.A
     return pc.divide(relabel(left, first, 0), relabel(right, second, 0))
 
 
-def divide(call: Call, args: list[Value], rows: int) -> pa.Array:
+def divide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     """``left / right`` HALF_UP to ``call.type``; the divisor holds no zero.
 
     Truncating after one digit more than the result keeps is enough: HALF_UP looks at that digit only.
     """
     left, right = widen(args[0], rows), widen(args[1], rows)
     shift = left.type.scale - right.type.scale
-    result = quotient(call, left, right, max(1, call.type.scale + 1 - shift))
+    result = quotient(call, left, right, max(1, digits_of(call.type)[1] + 1 - shift))
     scale = result.type.scale + shift
     if scale < 0:
         result = relabel(result, WIDEST - 1, 0)
@@ -171,12 +171,12 @@ def divide(call: Call, args: list[Value], rows: int) -> pa.Array:
     return _finish(call, relabel(result, WIDEST, scale), args)
 
 
-def _whole_quotient(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+def _whole_quotient(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
     result = pc.trunc(quotient(call, left, right, 1))
     return relabel(result, WIDEST, result.type.scale).cast(pa.decimal256(WIDEST, 0))
 
 
-def integral_divide(call: Call, args: list[Value], rows: int) -> pa.Array:
+def integral_divide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     """``left div right`` truncated towards zero: the lowest 64 bits, as in Spark, of a quotient that has 38 digits."""
     types = (args[0].type, args[1].type)
     left, right = same_scale(call, widen(args[0], rows), widen(args[1], rows))
@@ -189,11 +189,11 @@ def integral_divide(call: Call, args: list[Value], rows: int) -> pa.Array:
         whole = pc.if_else(bad, pa.scalar(None, whole.type), whole)
     if not len(whole):
         return pa.array([], call.type)
-    words = np.frombuffer(whole.buffers()[1], np.int64)[4 * whole.offset :: 4][: len(whole)]
+    words = words_of(whole.buffers()[1], np.int64)[4 * whole.offset :: 4][: len(whole)]
     return column(words, whole.is_null().to_numpy(zero_copy_only=False))
 
 
-def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> pa.Array:
+def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> pa.Array[Any]:
     """``left % right`` with the sign of ``left``, or the positive modulus."""
     left, right = same_scale(call, widen(args[0], rows), widen(args[1], rows))
     scale = left.type.scale
@@ -205,19 +205,19 @@ def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> pa
     return _finish(call, relabel(rest, WIDEST, scale), args)
 
 
-def _rest(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+def _rest(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
     whole = _whole_quotient(call, left, right)
     product = pc.multiply(relabel(whole, digits(whole), 0), relabel(right, digits(right), 0))
     rest = pc.subtract(relabel(left, WIDEST - 1, 0), relabel(product, WIDEST - 1, 0))
     return relabel(rest, WIDEST - 1, 0)
 
 
-def negate(call: Call, value: Value, rows: int) -> pa.Array:
+def negate(call: Call, value: Value, rows: int) -> pa.Array[Any]:
     """``-value``."""
     return pc.negate(as_array(value, rows)).cast(call.type)
 
 
-def to_integer(whole: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
+def to_integer(whole: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any] | None]:
     """Whole decimals as integers, NULL where out of range, and where that was (``None`` if nowhere)."""
     bound = 2 ** (target.bit_width - 1)
     wide = pa.decimal256(WIDEST, 0)

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures, growth
+from tidemill.task.functions.columns.compute import nulls, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import nullable, of_columns, texts
@@ -114,7 +114,7 @@ def _raise_error(call: Call, args: list[Value], rows: int) -> Value:
     if rows:
         shown = next((str(text) for text in message.to_pylist() if text is not None), "null")
         raise EvaluationError("TM3011", "the query raised an error", got=shown, hint="")
-    return pa.nulls(0, call.type)
+    return nulls(0, call.type)
 
 
 @function("negate_wrapping", sql=("right",))

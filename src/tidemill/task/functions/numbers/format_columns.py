@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import kernel_of, map_values
-from tidemill.task.functions.columns.numpy_values import to_numpy
+from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.numpy_values import Bools, Longs, to_numpy, validity, words_of
 from tidemill.task.functions.columns.registry import Value, as_array, function
-from tidemill.task.functions.columns.text_buffers import Bools, Longs, longs, made, of_columns, validity
+from tidemill.task.functions.columns.text_buffers import longs, made, of_columns
 from tidemill.task.functions.kernels import number as kernels
 from tidemill.task.functions.numbers.printing import Piece, number_layout, number_text, pieces, printed
 
@@ -84,7 +84,7 @@ def _column(piece: Piece, args: list[Value], rows: int) -> Value:
     return shown if not width else (pc.utf8_rpad if "-" in flags else pc.utf8_lpad)(shown, width)
 
 
-def _fixed(array: pa.Array, rows: int, places: int, grouped: bool) -> pa.Array:
+def _fixed(array: pa.Array[Any], rows: int, places: int, grouped: bool) -> pa.Array[Any]:
     """Doubles with so many digits behind the point."""
     most = np.broadcast_to(np.int64(places), rows)
     numbers, negative, scale, good = _scaled(array, rows, most, half_up=True)
@@ -102,7 +102,7 @@ def _fixed(array: pa.Array, rows: int, places: int, grouped: bool) -> pa.Array:
     return pc.replace_with_mask(result, rest, few)
 
 
-def _scaled(value: pa.Array, rows: int, most: Longs, *, half_up: bool) -> tuple[_Words, Bools, Longs, Bools]:
+def _scaled(value: pa.Array[Any], rows: int, most: Longs, *, half_up: bool) -> tuple[_Words, Bools, Longs, Bools]:
     """Integers, which are negative, their digits behind the point, at most ``most``, and which rows are right.
 
     Doubles are rounded half to even by what they are exactly, or half up by their shortest digits.
@@ -117,7 +117,7 @@ def _scaled(value: pa.Array, rows: int, most: Longs, *, half_up: bool) -> tuple[
     if value.type.precision > _DIGITS:
         nothing: npt.NDArray[Any] = np.zeros(rows, np.int64)
         return nothing.astype(np.uint64), nothing > 0, nothing, nothing > 0
-    words = np.frombuffer(value.buffers()[1], np.int64, 2 * rows, value.offset * 16)[::2]
+    words = words_of(value.buffers()[1], np.int64)[2 * value.offset :: 2][:rows]
     numbers, negative = _sizes(np.where(validity(value), words, 0))
     scale = np.minimum(most.clip(0), value.type.scale)
     powers = np.uint64(10) ** (value.type.scale - scale).astype(np.uint64)

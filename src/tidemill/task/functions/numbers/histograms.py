@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numba import types
 
+from tidemill.kernels.columns import column
 from tidemill.kernels.words import inlined, kernel
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import element_type, fields_of, pc
 from tidemill.task.functions.columns.lists import Lists, offsets_of, put_together, take_apart
 from tidemill.task.functions.columns.registry import Value, function
 
@@ -46,14 +47,13 @@ def _histogram_bins(call: Call, args: list[Value], rows: int) -> Value:
     room = int(np.minimum(lists.lengths, most).sum())
     xs, ys = np.empty(room, np.float64), np.empty(room, np.float64)
     histograms(lists.offsets, values, most, counts, xs, ys)
-    centres = pa.array(xs[: int(counts.sum())])
-    type_ = call.type.value_type.field("x").type
+    centres = column(xs[: int(counts.sum())])
+    fields = fields_of(element_type(call.type))
+    type_ = fields[0].type
     if not pa.types.is_floating(type_):
         whole = pc.trunc(centres).cast(pa.int64(), safe=False)
         centres = whole.cast(pa.int32()) if pa.types.is_date(type_) else whole
-    bins = pa.StructArray.from_arrays(
-        [centres.cast(type_), pa.array(ys[: len(centres)])], fields=list(call.type.value_type)
-    )
+    bins = pa.StructArray.from_arrays([centres.cast(type_), column(ys[: len(centres)])], fields=fields)
     return put_together(call.type, Lists(counts > 0, offsets_of(counts), bins))
 
 

@@ -8,9 +8,11 @@ none differed, but ``1.0E23`` is ``9.999999999999999E22`` there, ``2.0E23`` is `
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
+import pyarrow as pa
+
+from tidemill.task.functions.columns.compute import digits_of, nulls, pc
 from tidemill.task.functions.columns.failures import any_true
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel
 
@@ -23,11 +25,11 @@ _FLOAT = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$"
 _HEX_FLOAT = r"^[+-]?0[xX]"
 
 
-def _null(type_: pa.DataType) -> pa.Scalar:
+def _null(type_: pa.DataType) -> pa.Scalar[Any]:
     return pa.scalar(None, type_)
 
 
-def float_text(array: pa.Array) -> pa.Array:
+def float_text(array: pa.Array[Any]) -> pa.Array[Any]:
     """Floats as Java prints them: ``1.0``, ``1.0E10``, ``NaN``, ``-Infinity``."""
     text = array.cast(pa.string())
     size = pc.abs(array)
@@ -44,7 +46,7 @@ def float_text(array: pa.Array) -> pa.Array:
     return result
 
 
-def _scientific(text: pa.Array) -> pa.Array:
+def _scientific(text: pa.Array[Any]) -> pa.Array[Any]:
     parts = pc.extract_regex(text, r"^(?P<sign>-?)(?P<whole>[0-9]+)\.?(?P<rest>[0-9]*)(?:e(?P<exponent>[+-][0-9]+))?$")
     sign, whole, rest, exponent = (parts.field(i) for i in range(4))
     shift = pc.if_else(pc.equal(exponent, ""), "0", pc.utf8_ltrim(exponent, "+")).cast(pa.int32())
@@ -59,7 +61,7 @@ def _scientific(text: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(sign, pc.binary_join_element_wise(mantissa, power.cast(pa.string()), "E"), "")
 
 
-def decimal_text(array: pa.Array) -> pa.Array:
+def decimal_text(array: pa.Array[Any]) -> pa.Array[Any]:
     """Decimals with all digits of their scale and no exponent."""
     wide = array.cast(pa.decimal256(array.type.precision, array.type.scale))
     unscaled = relabel(wide, WIDEST, 0).cast(pa.string())
@@ -74,7 +76,7 @@ def decimal_text(array: pa.Array) -> pa.Array:
     )
 
 
-def parse_integer(text: pa.Array, target: pa.DataType) -> pa.Array:
+def parse_integer(text: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     """Integers from text, NULL where the text is not an integer of ``target``."""
     trimmed = pc.utf8_trim(text, BLANKS)
     sign = pc.if_else(pc.starts_with(trimmed, "-"), "-", "")
@@ -89,7 +91,7 @@ def parse_integer(text: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.if_else(inside, wide, _null(wide.type)).cast(target)
 
 
-def parse_float(text: pa.Array, target: pa.DataType) -> pa.Array:
+def parse_float(text: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     """Floats from text as ``Double.parseDouble`` reads them, NULL where it would not.
 
     Hexadecimal floats, which Java reads too, give NULL.
@@ -113,7 +115,7 @@ def parse_float(text: pa.Array, target: pa.DataType) -> pa.Array:
     return result
 
 
-def parse_decimal(text: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.BooleanArray]:
+def parse_decimal(text: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any]]:
     """Decimals from text, rounded HALF_UP, and where the text is a number that does not fit."""
     trimmed = pc.utf8_trim(text, BLANKS)
     good = pc.fill_null(pc.match_substring_regex(trimmed, _DECIMAL), False)
@@ -123,7 +125,7 @@ def parse_decimal(text: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.Boo
     return result, too_big if bad is None else pc.or_(too_big, pc.fill_null(bad, False))
 
 
-def _to_wide(number: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.BooleanArray]:
+def _to_wide(number: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any]]:
     """Decimal text as 256-bit decimals with one digit more than ``target`` keeps, truncated there."""
     parts = pc.extract_regex(
         number, r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:[eE](?P<exponent>[+-]?[0-9]+))?$"
@@ -138,15 +140,15 @@ def _to_wide(number: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.Boolea
     # The value is 0.significant * 10 ** power.
     leading = pc.subtract(pc.utf8_length(digits), pc.utf8_length(significant))
     power = pc.add(pc.subtract(pc.utf8_length(whole), leading).cast(pa.int64()), shift)
-    room = target.precision - target.scale
-    too_big = pc.and_not(pc.greater(power, room), zero)
-    scale = target.scale + 1
+    precision, scale = digits_of(target)
+    too_big = pc.and_not(pc.greater(power, precision - scale), zero)
+    scale += 1
     keep = pc.add(power, scale)
     usable = pc.and_(pc.invert(too_big), pc.greater(keep, 0))
     usable = pc.fill_null(pc.and_not(usable, zero), False)
     # Integer text of exactly `keep` digits: cut or fill with zeros on the right.
     filled = pc.binary_join_element_wise(significant, "0" * (WIDEST + 1), "")
-    whole_text = pa.nulls(len(number), pa.string())
+    whole_text = nulls(len(number), pa.string())
     for length in pc.unique(keep.filter(usable)).to_pylist():
         here = pc.and_(usable, pc.equal(keep, length))
         whole_text = pc.if_else(here, pc.utf8_slice_codeunits(filled, 0, length), whole_text)
@@ -157,7 +159,7 @@ def _to_wide(number: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.Boolea
     return relabel(unscaled, WIDEST, scale), pc.fill_null(too_big, False)
 
 
-def parse_boolean(text: pa.Array) -> pa.Array:
+def parse_boolean(text: pa.Array[Any]) -> pa.Array[Any]:
     """Booleans from text, NULL where it is none of Spark's words."""
     word = pc.ascii_lower(pc.utf8_trim(text, BLANKS))
     true = pc.is_in(word, value_set=pa.array(["t", "true", "y", "yes", "1"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -80,7 +81,7 @@ def number_text(call: Call, value: Any, digits: int | str) -> str | None:
 
 
 _SPECIFIER = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
-_OF_TYPES = {
+_OF_TYPES: dict[str, Callable[[pa.DataType], bool]] = {
     "d": pa.types.is_integer, "x": pa.types.is_integer, "X": pa.types.is_integer, "o": pa.types.is_integer,
     "f": pa.types.is_floating, "e": pa.types.is_floating, "E": pa.types.is_floating,
     "c": pa.types.is_int32,

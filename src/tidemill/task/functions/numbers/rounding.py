@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import digits_of, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, widen
@@ -23,17 +25,17 @@ def _float(call: Call) -> bool:
     return bool(pa.types.is_floating(call.args[0].type))
 
 
-def _round_decimal(call: Call, array: pa.Array, scale: int, mode: str) -> pa.Array:
+def _round_decimal(call: Call, array: pa.Array[Any], scale: int, mode: str) -> pa.Array[Any]:
     wide = relabel(widen(array, len(array)), WIDEST, array.type.scale)
     rounded = wide if wide.type.scale <= scale else pc.round(wide, scale, mode)
     try:
-        return rounded.cast(pa.decimal256(WIDEST, call.type.scale)).cast(call.type)
+        return rounded.cast(pa.decimal256(WIDEST, digits_of(call.type)[1])).cast(call.type)
     except pa.ArrowInvalid:
         limit = pa.repeat(pa.scalar(True), len(array))
         raise failures.overflow(call.function, call.type, limit, array) from None
 
 
-def _round_float(array: pa.Array, scale: int, mode: str) -> pa.Array:
+def _round_float(array: pa.Array[Any], scale: int, mode: str) -> pa.Array[Any]:
     """Floats through their text. Outside 1e17 (or where no digit is left) nothing is to be rounded."""
     size = pc.abs(array)
     finite = pc.fill_null(pc.is_finite(array), False)
@@ -104,7 +106,7 @@ def _unscaled_value(call: Call, args: list[Value], rows: int) -> Value:
 @function("make_decimal", sql=("(sums of decimals)",), fails=fails_unless_try)
 def _make_decimal(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
-    wide = relabel(array.cast(pa.decimal256(WIDEST // 2, 0)), WIDEST, call.type.scale)
+    wide = relabel(array.cast(pa.decimal256(WIDEST // 2, 0)), WIDEST, digits_of(call.type)[1])
     result, bad = fit(wide, call.type)
     if bad is not None and fails_unless_try(call):
         raise failures.overflow(call.function, call.type, bad, array)

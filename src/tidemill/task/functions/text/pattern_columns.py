@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import Rule, kernel_of
+from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.lists import Lists, put_together
 from tidemill.task.functions.columns.registry import Kernel, Value, as_array
 from tidemill.task.functions.columns.text_buffers import cut, longs, nullable, of_columns, texts
 from tidemill.task.functions.kernels import pattern as kernels
@@ -37,7 +39,7 @@ def _where_plain(plain: Kernel, rule: Rule) -> Kernel:
         results = [plain(call, first, rows - count), kernel_of(rule)(call, rest, count)]
         chosen = special.to_numpy(zero_copy_only=False)
         places = np.where(chosen, rows - count + np.cumsum(chosen), np.cumsum(~chosen)) - 1
-        return pa.concat_arrays(results).take(pa.array(places))
+        return pa.concat_arrays(results).take(column(places))
 
     return kernel
 
@@ -65,8 +67,7 @@ def _split(call: Call, args: list[Value], rows: int) -> Value:
         pieces,
         lambda first, last: kernels.split(*text.parts, *pattern.parts, most, ends, first, last),
     )
-    mask = None if valid.all() else pa.array(~valid)
-    return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), values, type=call.type, mask=mask)
+    return put_together(call.type, Lists(valid, ends, values))
 
 
 of_columns("rlike_java", sql=("RLIKE", "regexp", "regexp_like"), fails=True)(_where_plain(_found, matches))

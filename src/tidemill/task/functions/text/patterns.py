@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.lists import Lists, put_together
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import cut, of_columns, texts

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures, growth
 from tidemill.task.functions.columns.by_value import map_values
-from tidemill.task.functions.columns.lists import keep, put_together, take_apart, validity
+from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.lists import keep, put_together, take_apart
+from tidemill.task.functions.columns.numpy_values import bitmap, validity
 from tidemill.task.functions.columns.registry import Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
-from tidemill.task.functions.columns.text_buffers import bitmap, longs, made, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import longs, made, of_columns, texts
 from tidemill.task.functions.kernels import digest as digest_kernels
 from tidemill.task.functions.kernels.encoding import bit_digits, hexadecimal
 from tidemill.task.functions.text.text_edits import capitalised
 
 
-def map_distinct(array: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
-    """``change`` applied once to every distinct text: for rules that Arrow has no kernel for."""
-    encoded = array.dictionary_encode()
-    changed = pa.array([change(text) for text in encoded.dictionary.to_pylist()], pa.string())
-    return changed.take(encoded.indices)
-
-
-def _cased(ascii_kernel: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Kernel:
+def _cased(ascii_kernel: Callable[[pa.Array[Any]], pa.Array[Any]], full: Callable[[str], str]) -> Kernel:
     """Only ASCII letters have one-to-one case pairs: other texts take the full mapping (ß to SS)."""
 
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
@@ -36,7 +31,7 @@ def _cased(ascii_kernel: Callable[[pa.Array], pa.Array], full: Callable[[str], s
         result = ascii_kernel(array)
         other = pc.fill_null(pc.invert(pc.string_is_ascii(array)), False)
         if failures.any_true(other):
-            result = pc.replace_with_mask(result, other, map_distinct(array.filter(other), full))
+            result = pc.replace_with_mask(result, other, map_values(array.filter(other), full))
         return result
 
     return kernel
@@ -91,7 +86,7 @@ def _concat_ws(call: Call, args: list[Value], rows: int) -> Value:
     return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
-def _one_text(part: pa.Array, separator: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _one_text(part: pa.Array[Any], separator: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
     """A part of ``concat_ws`` as one text, empty where there is none, and where there is one."""
     if pa.types.is_list(part.type):
         lists = take_apart(part, len(part))
@@ -157,7 +152,7 @@ def _bin(call: Call, args: list[Value], rows: int) -> Value:
     return _digits(as_array(args[0], rows), 1)
 
 
-def _digits(array: pa.Array, bits: int) -> pa.Array:
+def _digits(array: pa.Array[Any], bits: int) -> pa.Array[Any]:
     numbers, valid = longs(array, len(array))
     return made(pa.string(), valid, lambda ends, room: bit_digits(numbers, bits, ends, room))
 
@@ -181,7 +176,7 @@ def _digest(call: Call, args: list[Value], rows: int) -> Value:
     room = np.empty(size * rows, np.uint8)
     write(*content.parts, room)
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
-    return pa.Array.from_buffers(call.type, rows, [bitmap(content.valid), pa.py_buffer(ends), pa.py_buffer(room)])
+    return pa.Array.from_buffers(call.type, rows, [bitmap(content.valid), buffer(ends), buffer(room)])
 
 
 function("digest", sql=("md5", "sha", "sha1", "sha2"))(_digest)

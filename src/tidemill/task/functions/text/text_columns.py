@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.numpy_values import Longs
 from tidemill.task.functions.columns.registry import Value, function
-from tidemill.task.functions.columns.text_buffers import Ints, Longs, Texts, longs, nullable, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import Ints, Texts, longs, nullable, of_columns, texts
 from tidemill.task.functions.kernels.search import find_bytes, find_characters
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.registry import Value, as_array
 from tidemill.task.functions.columns.text_buffers import check_rows, cut, longs, made, of_columns, texts
 from tidemill.task.functions.kernels import cut as cut_kernels
@@ -124,12 +125,12 @@ def _soundex(call: Call, args: list[Value], rows: int) -> Value:
     return _changed(call, args, rows, edit_kernels.soundex)
 
 
-def capitalised(array: pa.Array) -> pa.Array:
+def capitalised(array: pa.Array[Any]) -> pa.Array[Any]:
     """ASCII texts with a capital behind every blank."""
     text = texts(array, len(array))
     return made(pa.string(), text.valid, lambda ends, room: edit_kernels.capitalise(*text.parts, ends, room))
 
 
-def _changed(call: Call, args: list[Value], rows: int, kernel: Callable[..., None]) -> pa.Array:
+def _changed(call: Call, args: list[Value], rows: int, kernel: Callable[..., None]) -> pa.Array[Any]:
     text = texts(args[0], rows)
     return made(call.type, text.valid, lambda ends, room: kernel(*text.parts, ends, room))

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.numpy_values import to_numpy
+from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.numpy_values import text_bytes, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import cut, longs, texts
 from tidemill.task.functions.kernels import cut as kernels
 
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
-
-def layout(array: pa.Array) -> tuple[Bytes, Longs]:
-    """The bytes of the column and the ``len + 1`` offsets of its rows."""
-    _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
-    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    return raw, starts
-
-
-def substring(array: pa.Array, position: Value, length: Value) -> pa.Array:
+def substring(array: pa.Array[Any], position: Value, length: Value) -> pa.Array[Any]:
     """Spark's substring: positions from 1, 0 like 1, negative from the end; ``length`` is cut at the end."""
     rows = len(array)
     text, binary = texts(array, rows), pa.types.is_binary(array.type)
@@ -52,9 +42,9 @@ def _substring(call: Call, args: list[Value], rows: int) -> Value:
     return substring(as_array(array, rows), position, length)
 
 
-def code_point_of(array: pa.Array, byte: pa.Array) -> pa.Array:
+def code_point_of(array: pa.Array[Any], byte: pa.Array[Any]) -> pa.Array[Any]:
     """The code point positions (from 1) of byte positions (from 0); 0 where the position is -1."""
-    raw, starts = layout(array)
+    raw, starts = text_bytes(array)
     before = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])
     position = to_numpy(byte, len(array)).astype(np.int64)
     found = position >= 0

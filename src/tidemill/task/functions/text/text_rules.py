@@ -5,14 +5,15 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import kernel_of
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.columns.text_buffers import check_rows, made, of_columns, texts
 from tidemill.task.functions.kernels.edit import mask
@@ -36,7 +37,7 @@ def _mask(call: Call, args: list[Value], rows: int) -> Value:
     return made(call.type, text.valid, lambda ends, room: mask(*text.parts, kinds, *by.parts, ends, room))
 
 
-def as_text(array: pa.Array) -> pa.Array | None:
+def as_text(array: pa.Array[Any]) -> pa.Array[Any] | None:
     """The bytes as text, or None when a row of them is no UTF-8."""
     try:
         return array.cast(pa.string())
@@ -44,7 +45,7 @@ def as_text(array: pa.Array) -> pa.Array | None:
         return None
 
 
-def made_valid(call: Call, array: pa.Array) -> pa.Array:
+def made_valid(call: Call, array: pa.Array[Any]) -> pa.Array[Any]:
     """The bytes as text, with U+FFFD for what is no UTF-8."""
     text = as_text(array)
     return kernel_of(_replaced)(call, [array], len(array)) if text is None else text

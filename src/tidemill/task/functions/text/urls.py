@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import RowFailureError, kernel_of
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try
 from tidemill.task.functions.columns.text_buffers import of_columns
 
@@ -129,7 +130,7 @@ def _simple(part: str, key: str | None = None) -> bool:
     return key is None or (part == "QUERY" and _PLAIN_KEY.fullmatch(key) is not None)
 
 
-def _common_part(parts: pa.Array, part: str, key: str | None = None) -> pa.Array:
+def _common_part(parts: pa.Array[Any], part: str, key: str | None = None) -> pa.Array[Any]:
     scheme, authority, host, path, query, fragment = (pc.struct_field(parts, n) for n in range(6))
     null = pa.scalar(None, pa.string())
     if key is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.numpy_values import from_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.times.dates import DAYS, MONTHS
@@ -103,7 +104,7 @@ def can_parse(pattern: str) -> bool:
     return all(not (a[1] and b[1]) or len(b[0]) >= 2 for a, b in itertools.pairwise(parts))
 
 
-def _printed(field: str, array: pa.Array) -> pa.Array:
+def _printed(field: str, array: pa.Array[Any]) -> pa.Array[Any]:
     letter, width = field[0], len(field)
     if letter == "y":
         year = pc.year(array)

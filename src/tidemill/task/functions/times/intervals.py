@@ -7,15 +7,17 @@ An interval of days to seconds is a number of microseconds (``DAY_TIME``), one o
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.schema import DAY_TIME
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import element_type, pc, repeat
+from tidemill.task.functions.columns.lists import put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers.arithmetic import integer_overflow
@@ -37,7 +39,7 @@ def _limit(type_: pa.DataType) -> int:
     return 2**63 if type_ == DAY_TIME else 2**31
 
 
-def _result(call: Call, numbers: Ints, bad: npt.NDArray[np.bool_], *args: pa.Array) -> pa.Array:
+def _result(call: Call, numbers: Ints, bad: npt.NDArray[np.bool_], *args: pa.Array[Any]) -> pa.Array[Any]:
     """Intervals of numbers; ``bad`` do not fit: an error, or NULL with the mode ``try``."""
     found = from_numpy(numbers, pa.int64(), *args)
     if call.type != DAY_TIME:
@@ -65,8 +67,9 @@ def _number_interval(call: Call, args: list[Value], rows: int) -> Value:
 def _double_interval(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
     if pa.types.is_list(array.type):
-        values = pc.trunc(array.values).cast(pa.int64()).cast(call.type.value_type)
-        return pa.ListArray.from_arrays(array.offsets, values, mask=array.is_null())
+        lists = take_apart(array, rows)
+        values = pc.trunc(lists.values).cast(pa.int64()).cast(element_type(call.type))
+        return put_together(call.type, lists.of(values))
     return pc.trunc(array).cast(pa.int64()).cast(call.type)
 
 
@@ -117,7 +120,7 @@ def _sign(call: Call, args: list[Value], rows: int) -> Value:
     return from_numpy(np.sign(_integers(array, rows)).astype(np.float64), pa.float64(), array)
 
 
-def _rounded_doubles(call: Call, numbers: npt.NDArray[np.float64], *args: pa.Array) -> pa.Array:
+def _rounded_doubles(call: Call, numbers: npt.NDArray[np.float64], *args: pa.Array[Any]) -> pa.Array[Any]:
     """Doubles as intervals, halves away from zero."""
     with np.errstate(invalid="ignore", over="ignore"):
         whole = np.trunc(numbers)
@@ -127,7 +130,7 @@ def _rounded_doubles(call: Call, numbers: npt.NDArray[np.float64], *args: pa.Arr
         return _result(call, np.where(bad, 0.0, rounded).astype(np.int64), bad, *args)
 
 
-def _decimal_results(call: Call, interval: pa.Array, number: pa.Array, divide: bool) -> pa.Array:
+def _decimal_results(call: Call, interval: pa.Array[Any], number: pa.Array[Any], divide: bool) -> pa.Array[Any]:
     """Products and quotients with decimals, exactly, halves away from zero."""
     found, bad = np.zeros(len(interval), np.int64), np.zeros(len(interval), np.bool_)
     with localcontext() as context:
@@ -231,7 +234,7 @@ def _make(call: Call, args: list[Value], rows: int) -> Value:
     """``units`` has one number for each argument; seconds are decimals."""
     arrays = [as_array(a, rows) for a in args]
     wide = pa.decimal256(60, 0)
-    total = pa.repeat(pa.scalar(Decimal(0), wide), rows)
+    total = repeat(pa.scalar(Decimal(0), wide), rows)
     for array, unit in zip(arrays, call.option("units"), strict=True):
         if pa.types.is_decimal(array.type):  # seconds, whose unit is a million of what counts
             number = pc.multiply(array.cast(pa.decimal256(38, 6)), pa.scalar(Decimal(int(unit)), pa.decimal256(8, 0)))
@@ -244,7 +247,7 @@ def _make(call: Call, args: list[Value], rows: int) -> Value:
     return _result(call, _integers(pc.fill_null(safe, Decimal(0)).cast(pa.int64()), rows), bad, *arrays)
 
 
-def _padded(numbers: Ints, width: int) -> pa.Array:
+def _padded(numbers: Ints, width: int) -> pa.Array[Any]:
     return pc.utf8_lpad(pa.array(numbers, pa.int64()).cast(pa.string()), width, "0")
 
 
@@ -265,7 +268,7 @@ def _text(call: Call, args: list[Value], rows: int) -> Value:
             body = pc.binary_join_element_wise(years, months, "-")
     else:
         fields = list(UNITS)
-        parts: list[pa.Array] = []
+        parts: list[pa.Array[Any]] = []
         for field in fields[fields.index(first) : fields.index(last) + 1]:
             if parts:
                 parts.append(pa.repeat(pa.scalar(" " if field == "hour" else ":"), rows))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import column
 from tidemill.schema import TIMESTAMP_NTZ
 from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import FUNCTIONS, as_array
 from tidemill.zones import Ints, clock_of
@@ -35,7 +36,7 @@ class TimeFormats(NamedTuple):
         """That of a type of times."""
         if pa.types.is_date(type_):
             return self.date
-        return self.timestamp if type_.tz else self.timestamp_ntz
+        return self.timestamp_ntz if type_ == TIMESTAMP_NTZ else self.timestamp
 
 
 OPTIONS = ("date", "timestamp", "timestamp_ntz")
@@ -51,7 +52,7 @@ _ZONED = r":[0-9.]+ *[A-Z+-]"
 """In a text of a timestamp: a zone behind the seconds."""
 
 
-def read_times(texts: pa.Array, type_: pa.DataType, formats: TimeFormats) -> pa.Array:
+def read_times(texts: pa.Array[Any], type_: pa.DataType, formats: TimeFormats) -> pa.Array[Any]:
     """Texts in the pattern of their type, or as ``try_cast`` reads them; NULL for others.
 
     Unlike in a cast, a TIMESTAMP_NTZ is none with a zone behind it.
@@ -65,11 +66,11 @@ def read_times(texts: pa.Array, type_: pa.DataType, formats: TimeFormats) -> pa.
     if formats.zone is not None:
         options += (("zone", formats.zone),)
     source = Call("cast", (Ref(0, pa.string()),), type_, True, options)
-    found: pa.Array = as_array(FUNCTIONS["cast"].kernel(source, [texts], len(texts)), len(texts))
+    found: pa.Array[Any] = as_array(FUNCTIONS["cast"].kernel(source, [texts], len(texts)), len(texts))
     return found
 
 
-def written_times(array: pa.Array, formats: TimeFormats) -> pa.Array:
+def written_times(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
     """``yyyy-MM-dd``, or ``yyyy-MM-dd'T'HH:mm:ss.SSS`` with the offset behind it where the type has a zone."""
     type_, pattern = array.type, formats.pattern(array.type)
     if pa.types.is_date(type_):
@@ -99,12 +100,12 @@ def _minutes(offsets: Ints) -> Ints:
     return whole
 
 
-def _printed(plain: pa.Array, pattern: str) -> pa.Array:
+def _printed(plain: pa.Array[Any], pattern: str) -> pa.Array[Any]:
     call = Call("date_format", (Ref(0, plain.type),), pa.string(), True, (("pattern", pattern),))
     return as_array(FUNCTIONS["date_format"].kernel(call, [plain], len(plain)), len(plain))
 
 
-def _parsed(texts: pa.Array, type_: pa.DataType, pattern: str, zone: str | None) -> pa.Array:
+def _parsed(texts: pa.Array[Any], type_: pa.DataType, pattern: str, zone: str | None) -> pa.Array[Any]:
     options = (("mode", "try"), ("pattern", pattern))
     rows = len(texts)
     call = Call("parse_timestamp", (Ref(0, pa.string()),), pa.timestamp("us"), True, options)
@@ -112,16 +113,16 @@ def _parsed(texts: pa.Array, type_: pa.DataType, pattern: str, zone: str | None)
     if pa.types.is_date(type_):
         return pc.floor_temporal(found, unit="day").cast(pa.date32())
     micros = found.cast(pa.int64())
-    if type_.tz and zone is not None:
+    if type_ != TIMESTAMP_NTZ and zone is not None:
         micros = from_numpy(clock_of(zone).instant(to_numpy(micros, rows)), pa.int64(), micros)
     return micros.cast(type_)
 
 
-def offset_texts(offsets: Ints) -> pa.Array:
+def offset_texts(offsets: Ints) -> pa.Array[Any]:
     """Offsets in microseconds as ``Z``, ``+hh:mm`` or, with the seconds of local mean times, ``+hh:mm:ss``."""
     distinct, places = np.unique(offsets // 1_000_000, return_inverse=True)
     texts = [_offset_text(int(seconds)) for seconds in distinct]
-    return pa.array(texts, pa.string()).take(pa.array(places))
+    return pa.array(texts, pa.string()).take(column(places))
 
 
 def _offset_text(seconds: int) -> str:

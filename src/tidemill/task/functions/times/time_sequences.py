@@ -9,7 +9,9 @@ from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.schema import YEAR_MONTH
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.lists import Ints, Lists, offsets_of, put_together, validity
+from tidemill.task.functions.columns.compute import element_type
+from tidemill.task.functions.columns.lists import Ints, Lists, offsets_of, put_together
+from tidemill.task.functions.columns.numpy_values import validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
 from tidemill.task.functions.times import dates
@@ -59,7 +61,7 @@ def _sequence_of_times(call: Call, args: list[Value], rows: int) -> Value:
         kept = np.where(step[owners] < 0, values >= stop[owners], values <= stop[owners])
         values, owners = values[kept], owners[kept]
         offsets = offsets_of(np.bincount(owners, minlength=rows).astype(np.int64))
-    inner = call.type.value_type
+    inner = element_type(call.type)
     if date:
         local = values if clock is None else clock.local(values)
         elements = column(np.floor_divide(local, MICROS_PER_DAY)).cast(pa.int32()).cast(inner)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.numbers.number_text import BLANKS
 from tidemill.zones import Clock
 
@@ -43,20 +43,20 @@ def days_from_civil(
     return first + day - 1, valid
 
 
-def _numbers(part: pa.Array, default: int) -> npt.NDArray[np.int64]:
+def _numbers(part: pa.Array[Any], default: int) -> npt.NDArray[np.int64]:
     text = pc.if_else(pc.fill_null(pc.equal(part, ""), True), str(default), part)
     numbers: npt.NDArray[np.int64] = text.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _date_parts(parts: dict[str, pa.Array]) -> tuple[Any, Any]:
+def _date_parts(parts: dict[str, pa.Array[Any]]) -> tuple[Any, Any]:
     year = _numbers(parts["year"], 1970)
     negative = pc.fill_null(pc.equal(parts["sign"], "-"), False).to_numpy(zero_copy_only=False)
     year = np.where(negative, -year, year)
     return days_from_civil(year, _numbers(parts["month"], 1), _numbers(parts["day"], 1))
 
 
-def _match(text: pa.Array, pattern: str) -> dict[str, pa.Array]:
+def _match(text: pa.Array[Any], pattern: str) -> dict[str, pa.Array[Any]]:
     parts = pc.extract_regex(text, pattern)
     valid = parts.is_valid()
     named = {
@@ -67,7 +67,7 @@ def _match(text: pa.Array, pattern: str) -> dict[str, pa.Array]:
     return named
 
 
-def parse_date(text: pa.Array) -> pa.Array:
+def parse_date(text: pa.Array[Any]) -> pa.Array[Any]:
     """Dates from text such as ``2020``, ``2020-1``, ``2020-1-31`` or ``2020-01-31T...``, else NULL."""
     parts = _match(pc.utf8_trim(text, BLANKS), _ONLY_DATE)
     days, exists = _date_parts(parts)
@@ -75,7 +75,7 @@ def parse_date(text: pa.Array) -> pa.Array:
     return pa.array(np.where(good, days, 0).astype(np.int32), pa.int32(), mask=~good).cast(pa.date32())
 
 
-def parse_timestamp(text: pa.Array, target: pa.DataType, clock: Clock | None = None) -> pa.Array:
+def parse_timestamp(text: pa.Array[Any], target: pa.DataType, clock: Clock | None = None) -> pa.Array[Any]:
     """Timestamps from text, else NULL; without a zone the text is what a clock shows, one in UTC if none is given.
 
     Raises
@@ -114,12 +114,12 @@ def parse_timestamp(text: pa.Array, target: pa.DataType, clock: Clock | None = N
     return pa.array(np.where(good, total, 0), pa.int64(), mask=~good).cast(target)
 
 
-def date_text(array: pa.Array) -> pa.Array:
+def date_text(array: pa.Array[Any]) -> pa.Array[Any]:
     """``yyyy-MM-dd``, with a sign for years of more than four digits."""
     return pc.replace_substring_regex(array.cast(pa.string()), r"^([0-9]{5,}-)", r"+\1")
 
 
-def timestamp_text(array: pa.Array) -> pa.Array:
+def timestamp_text(array: pa.Array[Any]) -> pa.Array[Any]:
     """``yyyy-MM-dd HH:mm:ss`` in UTC, with as many digits of the fraction as needed."""
     plain = array.cast(pa.int64()).cast(TIMESTAMP_NTZ).cast(pa.string())
     trimmed = pc.replace_substring_regex(plain, r"\.?0{1,6}$", "")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.times.time_text import MICROS_PER_DAY, days_from_civil
@@ -42,7 +43,9 @@ def _by_zone(convert: Callable[[str, Ints], Ints], zones: Value, micros: Ints, p
     return result
 
 
-def _convert(call: Call, args: list[Value], rows: int, *steps: tuple[Callable[[str, Ints], Ints], int]) -> pa.Array:
+def _convert(
+    call: Call, args: list[Value], rows: int, *steps: tuple[Callable[[str, Ints], Ints], int]
+) -> pa.Array[Any]:
     """The last argument through some conversions, each by the zones of an argument."""
     times = as_array(args[-1], rows)
     nulls = [times, *(as_array(a, rows) for a in args[:-1])]

@@ -7,14 +7,15 @@ zone whose days these are, UTC without it.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.times import dates
@@ -45,7 +46,7 @@ def clock_of_call(call: Call) -> Clock | None:
     return None if zone is None else clock_of(str(zone))
 
 
-def _timestamps(call: Call, numbers: npt.NDArray[np.int64], *nulls_of: pa.Array) -> pa.Array:
+def _timestamps(call: Call, numbers: npt.NDArray[np.int64], *nulls_of: pa.Array[Any]) -> pa.Array[Any]:
     return from_numpy(numbers, pa.int64(), *nulls_of).cast(call.type)
 
 
@@ -89,7 +90,7 @@ def _truncated(numbers: npt.NDArray[np.int64], unit: str, size: int) -> npt.NDAr
     return dates.truncate_days(whole_days, unit) * MICROS_PER_DAY
 
 
-def _sum(call: Call, left: pa.Array, right: pa.Array, size: int) -> pa.Array:
+def _sum(call: Call, left: pa.Array[Any], right: pa.Array[Any], size: int) -> pa.Array[Any]:
     """``left + right * size`` microseconds, with an error when that leaves 64 bits."""
     try:
         step = pc.multiply_checked(right, pa.scalar(size, pa.int64()))
@@ -119,7 +120,7 @@ def _timestamp_add(call: Call, args: list[Value], rows: int) -> Value:
     return _timestamps(call, clock.instant(shift_months(numbers + offset, by), like=offset), start, quantity)
 
 
-def _sum_of_days(call: Call, clock: Clock, start: pa.Array, quantity: pa.Array, size: int) -> pa.Array:
+def _sum_of_days(call: Call, clock: Clock, start: pa.Array[Any], quantity: pa.Array[Any], size: int) -> pa.Array[Any]:
     numbers, rows = micros(start, len(start)), len(start)
     step = to_numpy(quantity.cast(pa.int64()), rows) * size
     days = np.sign(step) * (np.abs(step) // MICROS_PER_DAY)

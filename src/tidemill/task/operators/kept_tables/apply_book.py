@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ class ApplyBookOperator(HoldingOperator):
         assert book is not None
         t, actions, volumes, prices = messages.values
         found, (_, *before) = self.context.state(orders).before.get(messages.keys)
-        old_t, old_volume, old_price = (numbers(pc.fill_null(v, 0.0)) for v in before)
+        old_t, old_volume, old_price = (numbers(v.fill_null(0.0)) for v in before)
         result = replay(
             messages.starts, _codes(actions, book.insert), numbers(volumes), found, old_volume, book.insert_only
         )
@@ -98,7 +99,7 @@ class _Origin:
         return np.where(sources < 0, self._before[orders], self._messages[sources])
 
 
-def _codes(actions: pa.Array, insert: str) -> npt.NDArray[np.int8]:
+def _codes(actions: pa.Array[Any], insert: str) -> npt.NDArray[np.int8]:
     """What each message does to a booked order; all actions are known and concern the book."""
     found = pc.index_in(actions, value_set=pa.array([insert, "E", "F", "D"]))
     codes = np.array([INSERT, EXECUTE, REMOVE, REMOVE], np.int8)

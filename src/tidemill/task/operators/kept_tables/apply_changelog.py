@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,7 @@ class ApplyChangelogOperator(HoldingOperator):
         parts = [d for d in (self._rows(messages.keys, old, gone, -1), self._rows(messages.keys, new, came, 1)) if d]
         yield Output(concat(parts))
 
-    def _rows(self, keys: Keys, others: list[pa.Array], rows: npt.NDArray[np.int64], weight: int) -> Delta | None:
+    def _rows(self, keys: Keys, others: list[pa.Array[Any]], rows: npt.NDArray[np.int64], weight: int) -> Delta | None:
         """Rows of the table, columns in its order."""
         if not len(rows):
             return None
@@ -68,7 +69,7 @@ class ApplyChangelogOperator(HoldingOperator):
         return Delta(batch_of(columns, len(rows)), np.full(len(rows), weight, np.int64))
 
 
-def _same(old: list[pa.Array], new: list[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+def _same(old: list[pa.Array[Any]], new: list[pa.Array[Any]], rows: int) -> npt.NDArray[np.bool_]:
     """Where all values are alike."""
     same = np.ones(rows, np.bool_)
     for before, after in zip(old, new, strict=True):
@@ -76,7 +77,7 @@ def _same(old: list[pa.Array], new: list[pa.Array], rows: int) -> npt.NDArray[np
     return same
 
 
-def _alike(before: pa.Array, after: pa.Array) -> npt.NDArray[np.bool_]:
+def _alike(before: pa.Array[Any], after: pa.Array[Any]) -> npt.NDArray[np.bool_]:
     """Where values are alike, NULL like NULL; floats bit by bit, so that -0.0 is not 0.0; nested ones part by part."""
     type_ = before.type
     if pa.types.is_map(type_):
@@ -85,22 +86,23 @@ def _alike(before: pa.Array, after: pa.Array) -> npt.NDArray[np.bool_]:
     both = _flags(pc.and_(pc.is_null(before), pc.is_null(after)))
     if pa.types.is_struct(type_):
         same = _flags(pc.equal(pc.is_null(before), pc.is_null(after)))
-        for parts in zip(before.flatten(), after.flatten(), strict=True):
+        for parts in zip(*(cast("pa.StructArray", side).flatten() for side in (before, after)), strict=True):
             same &= _alike(*parts)
         return same | both
     if pa.types.is_list(type_):
         lengths = pc.list_value_length(before)
-        same = _flags(pc.fill_null(pc.equal(lengths, pc.list_value_length(after)), False))
+        same = _flags(pc.equal(lengths, pc.list_value_length(after)).fill_null(False))
         chosen = np.flatnonzero(same)
         ends = np.cumsum(lengths.take(column(chosen)).to_numpy())
-        elements = (lists.take(column(chosen)).flatten() for lists in (before, after))
+        elements = (cast("pa.ListArray[Any]", side.take(column(chosen))).flatten() for side in (before, after))
         wrong = np.flatnonzero(~_alike(*elements))
         same[chosen[np.searchsorted(ends, wrong, side="right")]] = False
         return same | both
     if pa.types.is_floating(type_):
         bits = pa.int32() if pa.types.is_float32(type_) else pa.int64()
         before, after = before.view(bits), after.view(bits)
-    return _flags(pc.fill_null(pc.equal(before, after), False)) | both
+    same_values: Any = pc.equal(before, after).fill_null(False)
+    return _flags(same_values) | both
 
 
 def _flags(found: pa.BooleanArray) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,97 @@
+"""Partial aggregation: this task's rows of the epoch, folded to one row of accumulators per group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.kernels.columns import column
+from tidemill.state.keys.keys import Keys, encode, group
+from tidemill.state.lookup.reader import TableState
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, concat
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.program import GroupPartial
+
+_FOLD_ROWS = 1 << 17
+"""Rows folded at once. More rows meet more of their group before it is sorted; fewer stay in the cache."""
+
+
+@carries_out(GroupPartial)
+class GroupPartialOperator(Operator):
+    """Output port 0: groups; port i + 1: the values of multiset i with their multiplicities."""
+
+    def __init__(self, step: int, operation: GroupPartial) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._waiting: list[Delta] = []
+        self._rows = 0
+        self._folded: list[TableState] = []
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a batch until there are enough rows to fold at once."""
+        assert isinstance(item, Delta)
+        self._waiting.append(item)
+        self._rows += len(item)
+        if self._rows >= _FOLD_ROWS:
+            self._fold_waiting()
+
+    def _fold_waiting(self) -> None:
+        if not self._waiting:
+            return
+        item = concat(self._waiting)
+        self._waiting, self._rows = [], 0
+        operation, batch = self.operation, item.batch
+        group_columns = [batch.column(k) for k in operation.keys]
+        if group_columns:
+            keys = encode(group_columns, operation.groups.key, operation.groups.distribution)
+            ids, first = group(keys)
+            keys = keys.take(first)
+        else:
+            ids = np.zeros(len(item), np.int64)
+            keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
+        if not self._folded:
+            self._folded = [self.context.hold(table) for table in (operation.groups, *operation.multisets)]
+        self._folded[0].write_unsorted(keys, self._fold(item, ids, len(keys)))
+        for i, multiset in enumerate(operation.layout.multisets):
+            columns, weights = [*group_columns, *(batch.column(c) for c in multiset.columns)], item.explicit_weights()
+            for at in range(len(group_columns), len(group_columns) + multiset.required):
+                if columns[at].null_count:
+                    present = pc.is_valid(columns[at])
+                    columns = [c.filter(present) for c in columns]
+                    weights = weights[present.to_numpy(zero_copy_only=False)]
+            table = operation.multisets[i]
+            self._folded[i + 1].write_unsorted(encode(columns, table.key, table.distribution), [column(weights)])
+
+    def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array[Any]]:
+        columns: list[pa.Array[Any]] = []
+        for accumulator in self.operation.layout.accumulators:
+            if accumulator.multiset is not None:
+                columns += accumulator.neutral(self.operation.input_types, groups)
+            else:
+                at = accumulator.argument
+                values = None if at is None else item.batch.column(at)
+                other = item.batch.column(accumulator.others[0]) if accumulator.others else None
+                columns += accumulator.fold(ids, values, other, item.weights, groups)
+        return columns
+
+    def start_drain(self) -> bool:
+        """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one."""
+        self._fold_waiting()
+        folded, self._folded = self._folded, []
+        return bool(folded) and self._pending.follow(_runs(folded))
+
+
+def _runs(folded: list[TableState]) -> Iterator[Output]:
+    """The rows of some tables as keyed output, one port a table; each table is closed at its end."""
+    try:
+        for port, held in enumerate(folded):
+            yield from (Output(Keyed(rows), port) for rows in held.blocks())
+            held.close()
+    finally:
+        for held in folded:
+            held.close()

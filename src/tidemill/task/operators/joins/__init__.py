@@ -1,0 +1,1 @@
+"""Operators of joins: of changes with what either side keeps, or by lookup."""

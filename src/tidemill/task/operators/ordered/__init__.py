@@ -1,0 +1,1 @@
+"""Operators of rows in an order: ORDER BY with LIMIT, and windows."""

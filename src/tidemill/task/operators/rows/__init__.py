@@ -1,0 +1,1 @@
+"""Operators of single rows: they hold nothing at a barrier."""
