@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pyarrow as pa
 
-_TYPES = {
+_TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),
     "oid": pa.uint32(),
     "int2": pa.int16(),

@@ -20,7 +20,8 @@ DEFINITIONS = "pg_catalog.pg_tidemill_definitions"
 """Not PostgreSQL's: what functions such as ``pg_get_viewdef`` look up."""
 _NAMESPACES = {"pg_catalog": 11, PUBLIC: 2200, "information_schema": 13_000, ABOUT: 13_001}
 _DATABASE_OID, _SPACE_OID, _HEAP_OID = 5, 1663, 2
-_DEFINITIONS = pa.schema([("oid", pa.uint32()), ("definition", pa.string()), ("bytes", pa.int64())])
+_DEFINED: dict[str, pa.DataType] = {"oid": pa.uint32(), "definition": pa.string(), "bytes": pa.int64()}
+_DEFINITIONS = pa.schema(_DEFINED)
 Row = dict[str, Any]
 
 
@@ -47,7 +48,7 @@ def catalogue_table(name: str, seen: Seen) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _value(row: Row, field: pa.Field) -> Any:
+def _value(row: Row, field: pa.Field[Any]) -> Any:
     """What a row has, else what PostgreSQL has for an object without anything special."""
     if field.name in row:
         return row[field.name]

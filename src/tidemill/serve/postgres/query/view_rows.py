@@ -33,7 +33,7 @@ class ViewRows:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
+        return reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.serve.postgres.values.binary_cells import binary_cells, lengths_of
 from tidemill.serve.postgres.values.pg_types import PgType
 from tidemill.serve.postgres.values.text_cells import text_cells
+from tidemill.task.functions.columns.compute import buffer, pc
 
 _MOST_BYTES = 16 << 20
 _HEAD = np.dtype([("kind", "S1"), ("length", ">i4"), ("columns", ">i2")])
@@ -44,14 +45,14 @@ def data_rows(batch: pa.RecordBatch, types: Sequence[PgType], binary: Sequence[b
     return [memoryview(_rows(cells, batch.num_rows))]
 
 
-def _rows(cells: Sequence[pa.Array], rows: int) -> pa.Buffer:
+def _rows(cells: Sequence[pa.Array[Any]], rows: int) -> pa.Buffer:
     head = np.empty(rows, _HEAD)
     total = np.full(rows, 6 + 4 * len(cells), np.int64)
     for cell in cells:
         total += pc.binary_length(cell).fill_null(0).to_numpy()
     head["kind"], head["length"], head["columns"] = b"D", total, len(cells)
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(_HEAD.itemsize)
-    heads = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(head)])
+    heads = pa.Array.from_buffers(pa.binary(), rows, [None, buffer(ends), buffer(head)])
     pieces = [piece for cell in cells for piece in (lengths_of(cell), cell.fill_null(b""))]
     joined = pc.binary_join_element_wise(heads, *pieces, b"")
     data = joined.buffers()[2]

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.serve.postgres.values.plain_arrays import interval_parts
+from tidemill.task.functions.columns.compute import pc
 
 Ints = npt.NDArray[np.int64]
 
 
-def interval_texts(array: pa.Array) -> pa.Array:
+def interval_texts(array: pa.Array[Any]) -> pa.Array[Any]:
     """The texts of an array of ``month_day_nano_interval``, NULL for NULL."""
     parts = interval_parts(array)
     months, days = parts["months"].astype(np.int64), parts["days"].astype(np.int64)
@@ -32,7 +32,7 @@ def interval_texts(array: pa.Array) -> pa.Array:
     return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
-def _counted(numbers: Ints, unit: str, after_negative: npt.NDArray[np.bool_]) -> pa.Array:
+def _counted(numbers: Ints, unit: str, after_negative: npt.NDArray[np.bool_]) -> pa.Array[Any]:
     """``3 days `` and so on; nothing for 0."""
     sign = pc.if_else(pa.array(after_negative & (numbers > 0)), "+", "")
     name = pc.if_else(pa.array(numbers == 1), f" {unit} ", f" {unit}s ")
@@ -40,7 +40,7 @@ def _counted(numbers: Ints, unit: str, after_negative: npt.NDArray[np.bool_]) ->
     return pc.if_else(pa.array(numbers == 0), "", texts)
 
 
-def _clock(micros: Ints, after_negative: npt.NDArray[np.bool_], always: npt.NDArray[np.bool_]) -> pa.Array:
+def _clock(micros: Ints, after_negative: npt.NDArray[np.bool_], always: npt.NDArray[np.bool_]) -> pa.Array[Any]:
     """``04:05:06.7``; nothing for 0, unless there is nothing else."""
     size = np.abs(micros)
     hours, rest = np.divmod(size, 3_600_000_000)
@@ -54,6 +54,6 @@ def _clock(micros: Ints, after_negative: npt.NDArray[np.bool_], always: npt.NDAr
     return pc.if_else(pa.array((micros != 0) | always), texts, "")
 
 
-def _whole_minutes(rest: Ints) -> pa.Array:
+def _whole_minutes(rest: Ints) -> pa.Array[Any]:
     minutes = pc.utf8_lpad(pa.array(rest // 60_000_000).cast(pa.string()), 2, "0")
     return pc.binary_join_element_wise(":", minutes, ":00", "")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.kernels.columns import values_of
 from tidemill.schema import DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, YEAR_MONTH
+from tidemill.task.functions.columns.compute import buffer, pc
 
 _INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 
 
-def plain(array: pa.Array) -> pa.Array:
+def plain(array: pa.Array[Any]) -> pa.Array[Any]:
     """The array with strings, binary, timestamps and numbers each of one type, at every depth; intervals as three
     numbers."""
     if isinstance(array.type, pa.DictionaryType):
-        array = array.dictionary_decode()
+        array = pc.dictionary_decode(array)
     if array.type in (DAY_TIME, YEAR_MONTH):
         return _as_interval(array)
     wanted = _plain_type(array.type)
@@ -42,7 +46,7 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-def _as_interval(array: pa.Array) -> pa.Array:
+def _as_interval(array: pa.Array[Any]) -> pa.Array[Any]:
     """Spark's intervals, which are numbers of months or of microseconds, as Arrow's type with months and days."""
     numbers = array.cast(pa.int64()).fill_null(0).to_numpy()
     parts = np.zeros(len(array), _INTERVAL)
@@ -52,15 +56,15 @@ def _as_interval(array: pa.Array) -> pa.Array:
         days = np.trunc(numbers / 86_400_000_000).astype(np.int64)
         parts["days"], parts["nanos"] = days, (numbers - days * 86_400_000_000) * 1000
     valid = array.is_valid().buffers()[1] if array.null_count else None
-    return pa.Array.from_buffers(pa.month_day_nano_interval(), len(array), [valid, pa.py_buffer(parts)])
+    return pa.Array.from_buffers(pa.month_day_nano_interval(), len(array), [valid, buffer(parts)])
 
 
-def interval_parts(array: pa.Array) -> npt.NDArray[np.void]:
+def interval_parts(array: pa.Array[Any]) -> npt.NDArray[np.void]:
     """Months, days and nanoseconds of each interval; what they are for NULL is undefined."""
-    return np.frombuffer(array.buffers()[1], _INTERVAL, len(array), array.offset * _INTERVAL.itemsize)
+    return values_of(array.buffers()[1], _INTERVAL, len(array), array.offset * _INTERVAL.itemsize)
 
 
-def decimal_digits(array: pa.Array, whole: int, behind: int = 0) -> pa.Array:
+def decimal_digits(array: pa.Array[Any], whole: int, behind: int = 0) -> pa.Array[Any]:
     """The digits of decimals without sign and point, ``0`` for NULL.
 
     Parameters
@@ -73,13 +77,13 @@ def decimal_digits(array: pa.Array, whole: int, behind: int = 0) -> pa.Array:
     scale = array.type.scale
     validity, data = array.buffers()
     unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), [validity, data], offset=array.offset)
-    texts = pa.compute.utf8_ltrim(unscaled.cast(pa.string()).fill_null("0"), "-")
-    texts = pa.compute.utf8_lpad(texts, whole + scale, "0")
-    return pa.compute.binary_join_element_wise(texts, "0" * behind, "") if behind else texts
+    texts = pc.utf8_ltrim(unscaled.cast(pa.string()).fill_null("0"), "-")
+    texts = pc.utf8_lpad(texts, whole + scale, "0")
+    return pc.binary_join_element_wise(texts, "0" * behind, "") if behind else texts
 
 
-def is_negative(array: pa.Array) -> npt.NDArray[np.bool_]:
+def is_negative(array: pa.Array[Any]) -> npt.NDArray[np.bool_]:
     """Which decimals are below zero; not NULL."""
-    high = np.frombuffer(array.buffers()[1], "<i8", 2 * len(array), array.offset * 16)[1::2]
+    high = values_of(array.buffers()[1], "<i8", 2 * len(array), array.offset * 16)[1::2]
     found: npt.NDArray[np.bool_] = (high < 0) & array.is_valid().to_numpy(zero_copy_only=False)
     return found

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidemill.kernels.columns import values_of
 from tidemill.serve.postgres.values.interval_texts import interval_texts
 from tidemill.serve.postgres.values.plain_arrays import decimal_digits, is_negative, plain
+from tidemill.task.functions.columns.compute import buffer, pc
 from tidemill.task.functions.documents.json_write import value_texts
 from tidemill.zones import clock_of
 
@@ -22,7 +23,7 @@ _QUOTED = r'(?i)^$|^null$|[{}",\\\s]'
 """Elements of an array that are written in quotes."""
 
 
-def text_cells(array: pa.Array, zone: str) -> pa.Array:
+def text_cells(array: pa.Array[Any], zone: str) -> pa.Array[Any]:
     """The texts of values, NULL for NULL.
 
     Parameters
@@ -66,15 +67,15 @@ def text_cells(array: pa.Array, zone: str) -> pa.Array:
     return array.cast(pa.string())
 
 
-def _or_null(array: pa.Array, texts: pa.Array) -> pa.Array:
+def _or_null(array: pa.Array[Any], texts: pa.Array[Any]) -> pa.Array[Any]:
     return pc.if_else(array.is_valid(), texts, pa.scalar(None, texts.type))
 
 
-def _join(*parts: Any) -> pa.Array:
+def _join(*parts: Any) -> pa.Array[Any]:
     return pc.binary_join_element_wise(*parts, "")
 
 
-def _float_texts(array: pa.Array) -> pa.Array:
+def _float_texts(array: pa.Array[Any]) -> pa.Array[Any]:
     """The shortest digits that give the number back, with an exponent from 1e15 and below 1e-4 on."""
     texts = array.cast(pa.string())
     values = array.fill_null(0).to_numpy()
@@ -100,7 +101,7 @@ def _odd_float(value: np.floating[Any]) -> str:
     return np.format_float_scientific(value, unique=True, trim="-", exp_digits=2)
 
 
-def _decimal_texts(array: pa.Array) -> pa.Array:
+def _decimal_texts(array: pa.Array[Any]) -> pa.Array[Any]:
     """Digits with as many places as the type has, never an exponent."""
     scale = array.type.scale
     texts = decimal_digits(array, 1)
@@ -112,35 +113,28 @@ def _decimal_texts(array: pa.Array) -> pa.Array:
     return _or_null(array, texts)
 
 
-def _hex_texts(array: pa.Array) -> pa.Array:
+def _hex_texts(array: pa.Array[Any]) -> pa.Array[Any]:
     _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, "<i4", len(array) + 1, array.offset * 4)
-    raw = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
-    if len(raw) * 2 >= 1 << 31:
-        return pa.concat_arrays([_hex_texts(part) for part in _halves(array)])
-    digits = pa.py_buffer(np.ascontiguousarray(_HEX[raw]))
-    places = pa.py_buffer(((ends - ends[0]) * 2).astype("<i4"))
+    ends = values_of(offsets, "<i4", len(array) + 1, array.offset * 4)
+    raw = values_of(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.zeros(0, np.uint8)
+    digits = buffer(np.ascontiguousarray(_HEX[raw]))
+    places = buffer(((ends - ends[0]) * 2).astype("<i4"))
     texts = pa.Array.from_buffers(pa.string(), len(array), [None, places, digits])
     return _or_null(array, _join("\\x", texts))
 
 
-def _halves(array: pa.Array) -> list[pa.Array]:
-    half = len(array) // 2
-    return [array.slice(0, half), array.slice(half)]
-
-
-def _timestamp_texts(array: pa.Array, zone: str) -> pa.Array:
+def _timestamp_texts(array: pa.Array[Any], zone: str) -> pa.Array[Any]:
     """``2024-01-31 12:00:00.5``, and for an instant what the clock of a zone shows, with its offset."""
     micros = array.cast(pa.int64()).fill_null(0).to_numpy()
     if array.type.tz is None:
         return _or_null(array, _clock_texts(micros))
     offsets = clock_of(zone).offset(micros) // 1_000_000
     known, places = np.unique(offsets, return_inverse=True)
-    names = pa.array([_offset_text(int(o)) for o in known], pa.string()).take(pa.array(places))
+    names = pc.take(pa.array([_offset_text(int(o)) for o in known], pa.string()), pa.array(places))
     return _or_null(array, _clock_texts(micros + offsets * 1_000_000, names))
 
 
-def _clock_texts(micros: npt.NDArray[np.int64], suffix: pa.Array | None = None) -> pa.Array:
+def _clock_texts(micros: npt.NDArray[np.int64], suffix: pa.Array[Any] | None = None) -> pa.Array[Any]:
     seconds, rest = np.divmod(micros, 1_000_000)
     if rest.any():
         texts = _without_zeros(pa.array(micros, pa.timestamp("us")).cast(pa.string()))
@@ -158,19 +152,19 @@ def _offset_text(seconds: int) -> str:
     return f"{text}:{second:02}" if second else text
 
 
-def _without_zeros(texts: pa.Array) -> pa.Array:
+def _without_zeros(texts: pa.Array[Any]) -> pa.Array[Any]:
     """Times without the zeros at the end of the fraction of a second."""
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
 def _with_far_years(
-    texts: pa.Array, numbers: pa.Array, day: int, unit: str, suffix: pa.Array | None = None
-) -> pa.Array:
+    texts: pa.Array[Any], numbers: pa.Array[Any], day: int, unit: str, suffix: pa.Array[Any] | None = None
+) -> pa.Array[Any]:
     """Texts, those of years before 1 and after 9999 written by NumPy: with ``BC``, and all digits."""
     values = numbers.fill_null(0).to_numpy()
     far = (values < _DAYS[0] * day) | (values >= (_DAYS[1] + 1) * day)
     places = np.flatnonzero(far)
-    era = ""
+    era: object = ""
     if len(places):
         written = [_far_text(str(np.array(v, f"<M8[{unit}]"))) for v in values[places]]
         texts = pc.replace_with_mask(texts, pa.array(far), pa.array([w[0] for w in written], pa.string()))
@@ -190,20 +184,26 @@ def _far_text(value: str) -> tuple[str, str]:
     return (f"{1 - number:04}-{rest}", " BC") if number < 1 else (f"{number}-{rest}", "")
 
 
-def _array_texts(array: pa.Array, zone: str) -> pa.Array:
+def _array_texts(array: pa.Array[Any], zone: str) -> pa.Array[Any]:
     """``{1,2,NULL}``; elements in quotes where they could be read as something else."""
-    values = array.flatten()
+    values = pc.list_flatten(array)
     texts = text_cells(values, zone)
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
         special = pc.match_substring_regex(texts, _QUOTED).fill_null(False)
         if pc.any(special).as_py():
             escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
             texts = pc.if_else(special, _join('"', escaped, '"'), texts)
-    lists = pa.ListArray.from_arrays(list_offsets(array), texts.fill_null("NULL"))
+    lists = lists_of(list_offsets(array), texts.fill_null("NULL"))
     return _or_null(array, _join("{", pc.binary_join(lists, ","), "}"))
 
 
-def list_offsets(array: pa.Array) -> pa.Array:
+def list_offsets(array: pa.Array[Any]) -> pa.Array[Any]:
     """The offsets of lists in their flattened values; NULL is an empty list."""
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+
+
+def lists_of(offsets: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+    """Lists of their offsets and values; the type stubs take single types only."""
+    lists: pa.Array[Any] = pa.ListArray.from_arrays(offsets, values)  # type: ignore[call-overload]
+    return lists
