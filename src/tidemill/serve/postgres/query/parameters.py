@@ -88,7 +88,7 @@ def _column_types(named: Named, known: Mapping[str, Relation]) -> dict[str, PgTy
     found: dict[str, PgType] = {}
     several = set()
     for name, type_ in fields:
-        pg_type = of_arrow(type_)
+        pg_type = BY_OID[of_arrow(type_).oid]  # without precision and scale
         if found.setdefault(name.lower(), pg_type) != pg_type:
             several.add(name.lower())
     return {name: t for name, t in found.items() if name not in several}

@@ -27,6 +27,8 @@ def parse_query(text: str) -> exp.Query:
     except RecursionError as error:
         raise too_deep() from error
     tree = found[0] if len(found) == 1 else None
+    if isinstance(tree, exp.Values):
+        tree = _selected(tree)
     if not isinstance(tree, exp.Query):
         raise TidemillError("TM2001", "the SQL cannot be parsed", got=_line(text), hint="a query is SELECT or VALUES")
     for node in tree.walk():
@@ -37,6 +39,19 @@ def parse_query(text: str) -> exp.Query:
         if isinstance(node, exp.Command):
             raise not_supported(_line(text), "a query is SELECT or VALUES")
     return tree
+
+
+def _selected(values: exp.Values) -> exp.Query:
+    """``VALUES`` as a SELECT of the columns ``column1`` and so on."""
+    rows = values.expressions
+    width = len(rows[0].expressions) if rows and isinstance(rows[0], exp.Tuple) else 1
+    columns = [exp.to_identifier(f"column{i}") for i in range(1, width + 1)]
+    alias = exp.TableAlias(this=exp.to_identifier("values"), columns=columns)
+    rest = {k: values.args[k] for k in ("order", "limit", "offset") if values.args.get(k)}
+    found = exp.select("*").from_(exp.Values(expressions=rows, alias=alias))
+    for name, clause in rest.items():
+        found.set(name, clause)
+    return found
 
 
 def writes(text: str) -> TidemillError:

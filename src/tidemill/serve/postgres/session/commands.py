@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,7 @@ from tidemill.serve.service.service import Rows, Service, Text
 _MOST_PORTALS = 100
 _READING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 _ALL = (1 << 63) - 1
+_WHAT = re.compile(r"(\w+)(?: OR REPLACE)?(?: STATIC)? (MATERIALIZED VIEW|\w+)")
 
 
 @dataclass
@@ -300,7 +302,7 @@ class Commands:
             case Text(_, text):
                 return Result(words[0], texts_answer("plan", text.splitlines()))
         self.transaction.statement_ended()
-        return Result(" ".join(words[:2]) if words[1:] != ["MATERIALIZED"] else "CREATE VIEW")
+        return Result(_tag(statement.text))
 
 
 def no_such_name(name: str, state: str) -> TidemillError:
@@ -334,6 +336,12 @@ def _explained(statement: Statement) -> str:
     while words[at : at + 1] == ("VERBOSE",):
         at += 1
     return statement.from_word(at)
+
+
+def _tag(text: str) -> str:
+    """``CREATE MATERIALIZED VIEW``, ``DROP VIEW`` and so on: what was done to what."""
+    match = _WHAT.match(" ".join(text.upper().split()[:6]))
+    return " ".join(match.groups()) if match is not None else text.split(None, 1)[0].upper()
 
 
 def _cursor_name(word: str) -> str:

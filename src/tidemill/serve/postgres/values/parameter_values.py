@@ -106,11 +106,14 @@ def _numeric(data: bytes) -> str:
         return {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}[sign]
     if not 0 <= scale <= 1000 or abs(weight) > 1000:
         _refuse("numeric")
-    number = Decimal(0)
-    for i, digit in enumerate(struct.unpack_from(f"!{count}h", data, 8)):
-        number += Decimal(digit).scaleb(4 * (weight - i))
-    text = format(number.quantize(Decimal(1).scaleb(-scale)) if count else Decimal(0).scaleb(-scale), "f")
-    return f"-{text}" if sign else text
+    number = 0
+    for digit in struct.unpack_from(f"!{count}h", data, 8):
+        number = number * 10_000 + digit
+    shift = scale + 4 * (weight - count + 1)
+    number = number * 10**shift if shift >= 0 else number // 10**-shift
+    digits = str(number).rjust(scale + 1, "0")
+    text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+    return f"-{text}" if sign and number else text
 
 
 def _date(data: bytes) -> str:
