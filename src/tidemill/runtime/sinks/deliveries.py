@@ -1,0 +1,130 @@
+"""The sinks of a mill: one worker for each that is not paused, and the positions that manifests store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from tidemill.runtime.catalog.sinks import Sink, SinkStatus
+from tidemill.runtime.sinks.delivery import Deliverable
+from tidemill.runtime.sinks.worker import Worker
+
+_LAST_SECONDS = 10.0
+"""How long a mill that is being closed waits for sinks that are not failing."""
+
+
+class Deliveries:
+    """Follows the catalogue: begins, pauses, resumes and ends deliveries. All methods may be called from any thread.
+
+    Parameters
+    ----------
+    sealed : callable
+        What may be delivered now; None before this mill has made anything durable: until then, another one may be
+        writing the root.
+    """
+
+    def __init__(self, sealed: Callable[[], Deliverable | None]) -> None:
+        self._sealed = sealed
+        self._lock = threading.RLock()
+        self._sinks: dict[str, Sink] = {}
+        self._workers: dict[str, Worker] = {}
+        self._positions: dict[str, int] = {}
+        self._noted: dict[str, int] = {}
+        self._closed = False
+
+    def begin(self, sinks: Mapping[str, Sink], positions: Mapping[str, int]) -> dict[str, Sink]:
+        """Follow the sinks of a manifest with its positions; those of sinks that are known already are kept.
+
+        Returns
+        -------
+        dict of str to Sink
+            The sinks, with the secrets that are known.
+        """
+        with self._lock:
+            known = {n: s.with_secrets_of(self._sinks[s.id]) if s.id in self._sinks else s for n, s in sinks.items()}
+            self._positions = {**positions, **self._now()}
+            self._noted = dict(positions)
+        self.follow(known)
+        return known
+
+    def follow(self, sinks: Mapping[str, Sink]) -> None:
+        """Deliver to these sinks from now on. Those that are paused, dropped or changed are stopped first."""
+        wanted = {s.id: s for s in sinks.values()}
+        with self._lock:
+            if self._closed or wanted == self._sinks:
+                return
+            running = {i: s for i, s in wanted.items() if not s.paused}
+            ended = {i: w for i, w in self._workers.items() if running.get(i) != w.sink}
+        for worker in ended.values():
+            worker.stop()
+        for worker in ended.values():
+            worker.join(0)
+        with self._lock:
+            self._positions = {i: p for i, p in self._now().items() if i in wanted}
+            self._sinks = wanted
+            kept = {i: w for i, w in self._workers.items() if i not in ended}
+            new = {i: Worker(s, self._positions.get(i), self._sealed) for i, s in running.items() if i not in kept}
+            self._workers = {**kept, **new}
+        self.wake()
+
+    def wake(self) -> None:
+        """Say that there may be another durable epoch."""
+        for worker in list(self._workers.values()):
+            worker.wake()
+
+    def retry(self, sink: Sink) -> None:
+        """Try again now, if it has failed."""
+        worker = self._workers.get(sink.id)
+        if worker is not None:
+            worker.retry()
+
+    def statuses(self) -> dict[str, SinkStatus]:
+        """By the id of each sink how far it has come."""
+        with self._lock:
+            workers, sinks, positions = dict(self._workers), dict(self._sinks), self._now()
+        sealed = self._sealed()
+        found = {}
+        for id_ in sinks:
+            position = positions.get(id_)
+            lag = None if sealed is None else max(0, sealed.durable - (position or 0))
+            found[id_] = workers[id_].status() if id_ in workers else SinkStatus("paused", position, lag)
+        return found
+
+    def positions(self) -> dict[str, int]:
+        """By the id of each sink the last epoch that was delivered, for a manifest."""
+        with self._lock:
+            self._noted = self._now()
+            return dict(self._noted)
+
+    def must_note(self) -> bool:
+        """Whether a sink has delivered something since :meth:`positions` was called."""
+        with self._lock:
+            return self._now() != self._noted
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until all sinks have delivered what is durable, or cannot now; False when the time is up."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not all(w.is_settled() for w in list(self._workers.values())):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def close(self, finish: bool) -> None:
+        """End all deliveries; with ``finish`` after those of what is durable, for ten seconds at most."""
+        with self._lock:
+            self._closed = True
+            workers = list(self._workers.values())
+        for worker in workers:
+            worker.finish() if finish else worker.stop()
+        deadline = time.monotonic() + _LAST_SECONDS
+        for worker in workers:
+            worker.join(max(0.0, deadline - time.monotonic()))
+            worker.stop()
+        for worker in workers:
+            worker.join(0)
+
+    def _now(self) -> dict[str, int]:
+        running = {i: p for i, w in self._workers.items() if (p := w.position) is not None}
+        return {**self._positions, **running}
