@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sinking import Counted
 
 from mill_factory import MillFactory
-from sinking import Counted
 
 
 @pytest.fixture

@@ -74,11 +74,11 @@ class Counted:
     @property
     def sums(self) -> Counter[Row]:
         """The oracle of ``n``."""
-        keys = {k for k, _ in self.rows}
-        return Counter(
-            (k, sum(c for (q, _), c in self.rows.items() if q == k), sum(x * c for (q, x), c in self.rows.items() if q == k))
-            for k in keys
-        )
+        found: dict[str, tuple[int, int]] = {}
+        for (k, x), times in self.rows.items():
+            count, total = found.get(k, (0, 0))
+            found[k] = count + times, total + x * times
+        return Counter((k, *of_key) for k, of_key in found.items())
 
     def sinks(self) -> dict[str, dict[str, Any]]:
         """The answer of SHOW SINKS, by name."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-
 from sinking import Counted, plain, wait_until, weighted
+
 from tidemill.errors import TidemillError
 
 

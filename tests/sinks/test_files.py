@@ -12,9 +12,9 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from sinking import Counted, plain, wait_until, weighted
 
 from full_disk import Disk
-from sinking import Counted, plain, wait_until, weighted
 
 
 def parquet_rows(directory: Path) -> list[dict[str, Any]]:

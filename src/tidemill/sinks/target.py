@@ -62,7 +62,7 @@ class Target(Protocol):
     def position(self) -> int | None:
         """The newest epoch that the target has, for one that can tell: all before it were written, too.
 
-        Called once, before anything is written. TM8213 when the target belongs to something else.
+        Called before anything is written, and again after a failure. TM8213 when the target belongs to something else.
         """
         ...
 
@@ -75,7 +75,7 @@ class Target(Protocol):
         ...
 
     def close(self) -> None:
-        """Release connections."""
+        """Release connections; the next call opens them again. Raises nothing."""
         ...
 
     def abort(self) -> None:

@@ -51,10 +51,13 @@ class WebhookTarget:
         self._sink, self._url = sink, options[URL.key]
         self._rows = ROWS_PER_MESSAGE.of(options)
         self._key = SIGNING_KEY.of(options)
-        headers = {"Content-Type": "application/json", **dict(_headers(HEADERS.of(options) or ""))}
+        self._seconds = REQUEST_TIMEOUT.of(options) / 1e6
+        self._headers = {"Content-Type": "application/json", **dict(_headers(HEADERS.of(options) or ""))}
         if (token := BEARER.of(options)) is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        self._client = httpx.Client(timeout=REQUEST_TIMEOUT.of(options) / 1e6, headers=headers)
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._client: httpx.Client | None = None
+        self._taken = (-1, False, -1)
+        """Epoch, whether it is a snapshot, and number of the last message that was taken."""
 
     def position(self) -> int | None:
         """Unknown: receivers are not asked."""
@@ -71,7 +74,10 @@ class WebhookTarget:
 
     def _post_all(self, found: Iterable[Message]) -> None:
         for message in found:
-            self._post(message)
+            epoch, snapshot, sequence = self._taken
+            if (epoch, snapshot) != (message.epoch, message.snapshot) or message.sequence > sequence:
+                self._post(message)
+                self._taken = message.epoch, message.snapshot, message.sequence
 
     def _post(self, message: Message) -> None:
         sink = self._sink
@@ -89,6 +95,8 @@ class WebhookTarget:
         headers = {"Idempotency-Key": f"{sink.id}-{head['kind']}-{message.epoch}-{message.sequence}"}
         if self._key is not None:
             headers["X-Tidemill-Signature"] = f"sha256={hmac.new(self._key.encode(), body, hashlib.sha256).hexdigest()}"
+        if self._client is None:
+            self._client = httpx.Client(timeout=self._seconds, headers=self._headers)
         try:
             answer = self._client.post(self._url, content=body, headers=headers)
         except httpx.HTTPError as error:
@@ -99,7 +107,9 @@ class WebhookTarget:
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def abort(self) -> None:
         """A request ends within its timeout."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -52,6 +51,8 @@ class Delivery:
         self.position = position
         self._stopping = stopping
         self._target: Target | None = None
+        self._asked = False
+        """Whether the target has been asked for its position since the last failure."""
 
     def deliver(self, sealed: Deliverable) -> None:
         """Deliver all that is durable.
@@ -82,11 +83,10 @@ class Delivery:
                 self._bridge(target, sealed, error)
 
     def close(self) -> None:
-        """Close the target; it is opened again by the next delivery."""
-        target, self._target = self._target, None
-        if target is not None:
-            with suppress(OSError):  # of a connection that has gone already
-                target.close()
+        """Close connections, also after a failure; the next delivery opens them and asks for the position again."""
+        self._asked = False
+        if self._target is not None:
+            self._target.close()
 
     def abort(self) -> None:
         """Make a delivery in progress on another thread fail soon."""
@@ -95,8 +95,8 @@ class Delivery:
             target.abort()
 
     def _opened(self, sealed: Deliverable) -> Target:
+        sink = self.sink
         if self._target is None:
-            sink = self.sink
             if sink.missing_secrets:
                 raise TidemillError(
                     "TM8217",
@@ -105,19 +105,24 @@ class Delivery:
                     hint="secrets are not stored: run the script again, or ALTER SINK name SET OPTIONS (...)",
                 )
             zone = sealed.snapshot.catalog.time_zone
-            target = target_kind(sink.target).make(sink.identity(zone), sink.options)
-            self._target = target
-            known = target.position()
-            if known is not None and known > sealed.snapshot.version.epoch:
-                raise TidemillError(
-                    "TM8216",
-                    "the target of this sink has epochs that the root does not have",
-                    got=f"{sink.location}: epoch {known}, and the root has {sealed.snapshot.version.epoch}",
-                    hint="the root was put back to an earlier state: create a sink with a new target",
-                )
-            if known is not None and (self.position is None or known > self.position):
-                self.position = known
+            self._target = target_kind(sink.target).make(sink.identity(zone), sink.options)
+        if not self._asked:
+            self._ask(self._target, sealed.snapshot.version.epoch)
+            self._asked = True
         return self._target
+
+    def _ask(self, target: Target, newest: int) -> None:
+        """Take over the position of a target that knows it."""
+        known = target.position()
+        if known is not None and known > newest:
+            raise TidemillError(
+                "TM8216",
+                "the target of this sink has epochs that the root does not have",
+                got=f"{self.sink.location}: epoch {known}, and the root has {newest}",
+                hint="the root was put back to an earlier state: create a sink with a new target",
+            )
+        if known is not None and (self.position is None or known > self.position):
+            self.position = known
 
     def _begin(self, target: Target, sealed: Deliverable) -> bool:
         """Deliver the rows from which changes count; whether the view is complete by then."""
