@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import socket
@@ -16,6 +17,7 @@ import pytest
 from postgres_server import PostgresServer
 
 START = b"\0\3\0\0user\0me\0database\0d\0\0"
+ENDLESS = "SELECT SUM(a.x * b.x) FROM generate_series(1, 9999999) AS a(x), generate_series(1, 9999999) AS b(x)"
 WITH_START = struct.pack("!i", len(START) + 4) + START
 
 
@@ -26,11 +28,12 @@ def message(kind: bytes, content: bytes = b"", length: int | None = None) -> byt
 def talk(server: PostgresServer, *data: bytes, end: bool = True) -> bytes:
     """All that the server says until it closes the connection, or has nothing more to say."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
-        for part in data:
-            raw.sendall(part)
-        if end:
-            raw.shutdown(socket.SHUT_WR)
         found = b""
+        with contextlib.suppress(OSError):  # the server may have closed it already
+            for part in data:
+                raw.sendall(part)
+            if end:
+                raw.shutdown(socket.SHUT_WR)
         try:
             while part := raw.recv(1 << 16):
                 found += part
@@ -89,7 +92,8 @@ MESSAGES = {
     "parse with too many types": message(b"P", b"\0SELECT 1\0\xff\xff"),
     "bind with a wrong length": message(b"P", b"\0SELECT $1::text\0\0\0")
     + message(b"B", b"\0\0\0\0\0\1\0\0\0\x7fabc\0\0"),
-    "bind with a negative length": message(b"P", b"\0SELECT $1::text\0\0\0") + message(b"B", b"\0\0\0\0\0\1\xff\xff\xff\xfe\0\0"),
+    "bind with a negative length": message(b"P", b"\0SELECT $1::text\0\0\0")
+    + message(b"B", b"\0\0\0\0\0\1\xff\xff\xff\xfe\0\0"),
     "bind of format 7": message(b"P", b"\0SELECT 1\0\0\0") + message(b"B", b"\0\0\0\1\0\7\0\0\0\0"),
     "three formats for one column": message(b"P", b"\0SELECT 1\0\0\0") + message(b"B", b"\0\0\0\0\0\0\0\3\0\0\0\0\0\0")
     + message(b"D", b"P\0"),
@@ -104,7 +108,9 @@ MESSAGES = {
 def test_wrong_messages(server: PostgresServer, name: str) -> None:
     found = talk(server, WITH_START, MESSAGES[name])
     assert found.startswith(b"R\0\0\0\x08\0\0\0\0") and found.count(b"Z\0\0\0\5I") == 1
-    assert name == "half a message" or (b"SFATAL" in found and b"C08P01" in found and b"TM8101" in found), found
+    assert name in ("half a message", "a second start") or (
+        b"SFATAL" in found and b"C08P01" in found and b"TM8101" in found
+    ), found
 
 
 def test_errors_within_the_extended_protocol_wait_for_sync(server: PostgresServer) -> None:
@@ -181,9 +187,7 @@ def test_the_server_ends_while_clients_wait_read_and_are_deaf(start: Any) -> Non
 
         def work() -> None:
             try:
-                busy.execute(
-                    "SELECT SUM(a.x * b.x) FROM generate_series(1, 10000000) AS a(x), generate_series(1, 10000000) AS b(x)"
-                )
+                busy.execute(ENDLESS)
             except psycopg.Error as error:
                 errors.append(str(error))
 
@@ -196,6 +200,6 @@ def test_the_server_ends_while_clients_wait_read_and_are_deaf(start: Any) -> Non
         assert errors and "TM81" in errors[0]
         with pytest.raises(psycopg.OperationalError):
             waiting.execute("SELECT 1")
-        with pytest.raises(OSError):
-            socket.create_connection(("127.0.0.1", listener.port)) if False else server.connect()
+        with pytest.raises(psycopg.OperationalError, match="refused"):
+            server.connect()
     assert not listener.connections

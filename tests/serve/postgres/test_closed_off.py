@@ -17,7 +17,7 @@ REFUSED = [
     ("SELECT * FROM read_text('/etc/passwd')", "TM8121"),
     ("SELECT * FROM read_csv('/etc/passwd')", "TM8121"),
     ("SELECT * FROM read_parquet('http://127.0.0.1/x')", "TM8121"),
-    ("SELECT * FROM glob('/*')", "TM8121"),
+    ("SELECT * FROM glob('/*')", "TM2001"),
     ("SELECT * FROM '/etc/passwd'", "TM20"),
     ('SELECT * FROM "/etc/passwd"', "TM2012"),
     ("SELECT * FROM duckdb_settings()", "TM8121"),
@@ -113,11 +113,13 @@ def test_encryption(guarded: PostgresServer) -> None:
         assert connection.execute("SELECT SUM(x) FROM generate_series(1, 200000) AS g(x)").fetchone() == (20000100000,)
     trusted = ssl.create_default_context(cafile=guarded.given["sslrootcert"])
     trusted.set_alpn_protocols(["postgresql"])
-    with socket.create_connection(("127.0.0.1", guarded.port)) as raw:  # as libpq 17 begins with sslnegotiation=direct
-        with trusted.wrap_socket(raw, server_hostname="localhost") as direct:
-            assert direct.selected_alpn_protocol() == "postgresql"
-            direct.sendall(b"\0\0\0\x10\0\3\0\0user\0me\0\0")
-            assert direct.recv(1) == b"R"
+    with (  # as libpq 17 begins with sslnegotiation=direct
+        socket.create_connection(("127.0.0.1", guarded.port)) as raw,
+        trusted.wrap_socket(raw, server_hostname="localhost") as direct,
+    ):
+        assert direct.selected_alpn_protocol() == "postgresql"
+        direct.sendall(b"\0\0\0\x11\0\3\0\0user\0me\0\0")
+        assert direct.recv(1) == b"R"
 
 
 def test_without_a_certificate_nothing_is_encrypted(server: PostgresServer) -> None:

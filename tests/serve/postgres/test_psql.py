@@ -71,9 +71,9 @@ def test_a_relation_is_described(server: PostgresServer) -> None:
     assert answer(server, r"\d spending").splitlines() == ["customer|integer|||", "n|bigint||not null|",
                                                            "amount|numeric(22,2)|||"]  # fmt: skip
     types = [line.split("|")[1] for line in answer(server, r"\d everything").splitlines()]
-    assert types == ["integer", "boolean", "smallint", "smallint", "bigint", "real", "double precision", "numeric(20,4)",
-                     "numeric(38,10)", "text", "bytea", "date", "timestamp with time zone", "timestamp without time zone",
-                     "integer[]", "text[]", "json", "json"]  # fmt: skip
+    assert types == ["integer", "boolean", "smallint", "smallint", "bigint", "real", "double precision",
+                     "numeric(20,4)", "numeric(38,10)", "text", "bytea", "date", "timestamp with time zone",
+                     "timestamp without time zone", "integer[]", "text[]", "json", "json"]  # fmt: skip
     assert "SELECT customer, COUNT(*) AS n" in server.psql(r"\d+ spending").stdout
     assert answer(server, r"\sv spending").startswith("CREATE OR REPLACE VIEW public.spending AS")
     assert "nope" in server.psql(r"\d nope").stderr

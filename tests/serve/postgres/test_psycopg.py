@@ -16,7 +16,7 @@ from psycopg import generators
 
 
 def ask(connection: psycopg.Connection[Any], kind: str, *arguments: Any) -> Any:
-    """The last result of a call of libpq's. Those that wait would keep the server, which is in this process, waiting."""
+    """The last result of a call of libpq's. Those that wait would keep the server of this process waiting."""
     getattr(connection.pgconn, f"send_{kind}")(*arguments)
     return connection.wait(generators.execute(connection.pgconn))[-1]
 

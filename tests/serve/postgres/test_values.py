@@ -98,7 +98,10 @@ def test_values_come_back(kind: str, seed: int) -> None:
         for value, cell in zip(array.to_pylist(), column.cast(pa.binary()).to_pylist(), strict=True):
             assert (cell is None) == (value is None)
             if cell is not None:
-                assert same(loader.load(cell), value), (form, cell, value)
+                found = loader.load(cell)
+                if type_ == pa.float32() and not form:
+                    found = struct.unpack("f", struct.pack("f", found))[0]  # psycopg takes its digits for a double
+                assert same(found, value), (form, cell, value)
             found = parameter_value(cell, bool(form), BY_OID[pg_type.oid])
             again = parameter_value(cells[1 - form].cast(pa.binary())[0].as_py(), not form, BY_OID[pg_type.oid])
             assert (found is None) == (value is None) and (again is None) == (values[0] is None)
@@ -118,18 +121,18 @@ def test_both_formats_say_the_same(seed: int) -> None:
             if type_ in (pa.float32(), pa.float64()):
                 assert struct.pack("f", float(str(first))) == struct.pack("f", float(str(second)))
             elif pa.types.is_timestamp(type_):
-                assert str(first).rstrip("0.").removesuffix("+0") in str(second)
+                assert dt.datetime.fromisoformat(str(first)) == dt.datetime.fromisoformat(str(second))
             elif not pa.types.is_nested(type_):
                 assert first == second, (type_, left, right)
 
 
 def test_intervals() -> None:
-    parts = [(1, 2, 3_000_000_000), (-13, 0, 0), (0, 0, 0), (0, -1, 3_600_000_000_000), (25, 3, -14_706_700_000_000), None,
-             (-1, 1, 5_000_000)]  # fmt: skip
+    parts = [(1, 2, 3_000_000_000), (-13, 0, 0), (0, 0, 0), (0, -1, 3_600_000_000_000), (25, 3, -14_706_700_000_000),
+             None, (-1, 1, 5_000_000)]  # fmt: skip
     array = pa.array(parts, pa.month_day_nano_interval())
     assert text_cells(array, "UTC").to_pylist() == [
-        "1 mon 2 days 00:00:03", "-1 years -1 mons", "00:00:00", "-1 days +01:00:00", "2 years 1 mon 3 days -04:05:06.7", None,
-        "-1 mons +1 day 00:00:00.005",
+        "1 mon 2 days 00:00:03", "-1 years -1 mons", "00:00:00", "-1 days +01:00:00", 
+        "2 years 1 mon 3 days -04:05:06.7", None, "-1 mons +1 day 00:00:00.005",
     ]  # fmt: skip
     cells = binary_cells(array, INTERVAL, "UTC").to_pylist()
     assert [None if c is None else struct.unpack("!qii", c) for c in cells] == [

@@ -45,7 +45,8 @@ class FrameBatches:
         try:
             context.setJobGroup(self._group, self._description)
             try:
-                rows = self._frame.mapInArrow(_pack, "batch binary").toLocalIterator()  # its jobs stay in the group
+                numbered = self._frame.toDF(*(f"c{i}" for i in range(len(self.schema))))  # names may be there twice
+                rows = numbered.mapInArrow(_pack, "batch binary").toLocalIterator()  # its jobs stay in the group
             finally:
                 for name in names:
                     context.setLocalProperty(name, None)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidemill import __version__
+import tidemill
 from tidemill.serve.postgres.catalogue.shown import PUBLIC, Relation
 from tidemill.serve.postgres.values.pg_types import BY_NAME, BY_OID
 
-VERSION = f"PostgreSQL 15.0 (Tidemill {__version__})"
+VERSION = f"PostgreSQL 15.0 (Tidemill {tidemill.__version__})"
 REGCLASS = {"pg_class": 1259, "pg_namespace": 2615, "pg_type": 1247, "pg_proc": 1255, "pg_constraint": 2606,
             "pg_attrdef": 2604, "pg_database": 1262, "pg_extension": 3079, "pg_trigger": 2620, "pg_index": 2610,
             "pg_authid": 1260, "pg_rewrite": 2618, "pg_am": 2601, "pg_tablespace": 1213}  # fmt: skip

@@ -209,7 +209,7 @@ class Commands:
         return Result(statement.words[0])
 
     def _set(self, statement: Statement, portal: Portal) -> Result:
-        set_and_show.set_from(statement.words, self.settings)
+        set_and_show.set_from(statement, self.settings)
         return Result("SET")
 
     def _reset(self, statement: Statement, portal: Portal) -> Result:

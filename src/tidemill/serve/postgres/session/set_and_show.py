@@ -9,33 +9,35 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.query.answering import Answer, rows_answer, texts_answer
 from tidemill.serve.postgres.session.settings import REPORTED, ConnectionSettings
+from tidemill.serve.postgres.session.statements import Statement
 
 _SPELT = {name.lower(): name for name in REPORTED}
 _EPOCH = "tidemill.epoch"
 
 
-def set_from(words: Sequence[str], settings: ConnectionSettings) -> None:
+def set_from(statement: Statement, settings: ConnectionSettings) -> None:
     """Carry out ``SET [SESSION | LOCAL] name = value``, and the other forms of it.
 
     Errors as :meth:`ConnectionSettings.set`; TM2001 for what is none of these.
     """
-    rest = list(words[1:])
+    words = statement.words
+    rest, written = list(words[1:]), list(statement.written[1:])
     local = rest[:1] == ["LOCAL"]
     if rest[:1] in (["SESSION"], ["LOCAL"]) and rest[1:2] not in (["CHARACTERISTICS"], ["AUTHORIZATION"]):
-        rest = rest[1:]
+        rest, written = rest[1:], written[1:]
     if rest[:1] in (["TRANSACTION"], ["SESSION"], ["ROLE"], ["CONSTRAINTS"], ["AUTHORIZATION"]):
         return  # all transactions read one epoch, and none writes
     if rest[:2] == ["TIME", "ZONE"]:
-        name, values = "timezone", rest[2:]
+        name, values = "timezone", written[2:]
     elif rest[:1] == ["NAMES"]:
-        name, values = "client_encoding", rest[1:]
+        name, values = "client_encoding", written[1:]
     elif len(rest) > 2 and rest[1] in ("=", "TO"):
-        name, values = rest[0], rest[2:]
+        name, values = written[0], written[2:]
     else:
         raise TidemillError("TM2001", "the SQL cannot be parsed", got=" ".join(words)[:80], hint="SET name = value")
     value = _joined(values)
     settings.set(
-        name, None if value.upper() == "DEFAULT" or (name == "timezone" and value == "LOCAL") else value, local
+        name, None if value.upper() == "DEFAULT" or (name == "timezone" and value.upper() == "LOCAL") else value, local
     )
 
 

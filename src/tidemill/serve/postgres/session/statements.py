@@ -74,6 +74,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """PostgreSQL's lexical structure, as far as it tells where a statement ends."""
+_FIRST_WORD = re.compile(r"(?<![^\s;])[A-Za-z]+")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ class Statement:
     Attributes
     ----------
     words : tuple of str
-        Its tokens: names in quotes as they are, other words in upper case, texts without their quotes.
+        Its tokens: words in upper case; texts, and names in quotes, as they are without their quotes.
+    written : tuple of str
+        The same, with words as they are written.
     starts : tuple of int
         Where each token begins in the text.
     """
@@ -91,6 +94,7 @@ class Statement:
     kind: Kind
     text: str
     words: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
 
     def from_word(self, number: int) -> str:
@@ -106,9 +110,10 @@ def statements_of(text: str) -> list[Statement]:
     TidemillError
         TM2001 when it cannot be divided, TM8110 and TM8111 for statements that are not for this protocol.
     """
-    found = [_statement(part, text) for part in _parts(text)]
-    if found and found[0].kind is Kind.MILL:
+    first = _FIRST_WORD.search(text)
+    if first is not None and _KINDS.get(first[0].upper()) is Kind.MILL:
         return [Statement(Kind.MILL, source.text) for source in split_script(text)]  # texts as in Spark SQL
+    found = [_statement(part, text) for part in _parts(text)]
     return found or [Statement(Kind.EMPTY, "")]
 
 
@@ -154,17 +159,19 @@ def _not_closed(text: str, at: int) -> TidemillError:
 def _statement(tokens: Sequence[re.Match[str]], text: str) -> Statement:
     start = tokens[0].start()
     own = text[start : tokens[-1].end()]
-    words = tuple(map(_word, tokens))
-    return Statement(_kind(own, words), own, words, tuple(t.start() - start for t in tokens))
+    written = tuple(map(_unquoted, tokens))
+    quoted = ("string", "name")
+    words = tuple(w if t.lastgroup in quoted else w.upper() for w, t in zip(written, tokens, strict=True))
+    return Statement(_kind(own, words), own, words, written, tuple(t.start() - start for t in tokens))
 
 
-def _word(token: re.Match[str]) -> str:
+def _unquoted(token: re.Match[str]) -> str:
     text = token[0]
     if token.lastgroup == "string":
         return text[1:-1].replace("''", "'") if text.startswith("'") else text
     if token.lastgroup == "name":
         return text[1:-1].replace('""', '"')
-    return text.upper()
+    return text
 
 
 def _kind(text: str, words: Sequence[str]) -> Kind:

@@ -42,7 +42,7 @@ def parameter_value(data: bytes | None, binary: bool, type_: PgType) -> Value:
         if type_.element is not None:
             return _array(data, type_.element) if binary else _array_text(data.decode(), type_.element)
         return _BINARY.get(type_, _plain)(data) if binary else _from_text(data.decode(), type_)
-    except (ValueError, struct.error, IndexError, OverflowError, InvalidOperation) as error:
+    except (ValueError, struct.error, LookupError, OverflowError, InvalidOperation) as error:
         shown = data[:40].decode(errors="replace") if not binary else data[:20].hex()
         raise TidemillError(
             "TM8118",
