@@ -1,8 +1,8 @@
 """Reading a view through psycopg, against a PostgreSQL server and DuckDB: ``python -m benchmarks.postgres_wire``.
 
 ``SELECT *`` of 100,000 rows of eight columns, fetched as Python tuples, in the text and the binary format. The servers
-are ``tidemill serve`` and Debian's PostgreSQL (package ``postgresql``), each a process of its own on this machine, asked
-in turn over TCP by one client; DuckDB reads the same rows from a table in the client's process, without any protocol.
+are ``tidemill serve`` and Debian's PostgreSQL (package ``postgresql``), each a process of its own on this machine; one
+client asks them in turn over TCP. DuckDB reads the same rows from a table in the client's process, without a protocol.
 No ratio is printed when the rows differ.
 """
 

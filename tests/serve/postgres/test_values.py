@@ -131,7 +131,7 @@ def test_intervals() -> None:
              None, (-1, 1, 5_000_000)]  # fmt: skip
     array = pa.array(parts, pa.month_day_nano_interval())
     assert text_cells(array, "UTC").to_pylist() == [
-        "1 mon 2 days 00:00:03", "-1 years -1 mons", "00:00:00", "-1 days +01:00:00", 
+        "1 mon 2 days 00:00:03", "-1 years -1 mons", "00:00:00", "-1 days +01:00:00",
         "2 years 1 mon 3 days -04:05:06.7", None, "-1 mons +1 day 00:00:00.005",
     ]  # fmt: skip
     cells = binary_cells(array, INTERVAL, "UTC").to_pylist()

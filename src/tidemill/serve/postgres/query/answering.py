@@ -126,12 +126,12 @@ class Answering:
         Raises
         ------
         TidemillError
-            TM2001, TM2012, TM2036, TM8110, TM8118, TM8121 or TM8124 for what is wrong with it; TM1030 and so on for a
+            TM2012, TM2036, TM8110, TM8123, TM8118, TM8121 or TM8124 for what is wrong with it; TM1030 and so on for a
             view that cannot be read.
         """
         tree = parse_query(text)
         name_outputs(tree)
-        named = bind_names(tree, viewpoint.known)
+        named = bind_names(tree, viewpoint.known, viewpoint.snapshot.catalog.unknown)
         for name in named.views:
             _check_readable(viewpoint, name)
         return Question(tree, named, parameter_types(tree, given, named, viewpoint.known), viewpoint)
@@ -160,7 +160,8 @@ class Answering:
         Raises
         ------
         TidemillError
-            TM2004 for what does not resolve, TM2016 and TM8113 when it fails, also while rows are read.
+            TM8125 or TM2004 for what does not resolve, TM8126, TM2016 and TM8113 when it fails, also while rows are
+            read.
         """
         tree, looks_up, choice = self._rewritten(question, values)
         if choice.engine == SPARK:

@@ -25,14 +25,14 @@ _CLOSED: dict[str, str | bool] = {
     "allowed_configs": "['TimeZone']",
 }
 _STATES = {
-    "BinderException": ("TM2004", "the query does not resolve", "42703"),
-    "CatalogException": ("TM2004", "the query does not resolve", "42883"),
-    "ParserException": ("TM2001", "the SQL cannot be parsed", "42601"),
-    "SyntaxException": ("TM2001", "the SQL cannot be parsed", "42601"),
-    "NotImplementedException": ("TM2016", "the query failed while it ran", "0A000"),
-    "ConversionException": ("TM2016", "the query failed while it ran", "22P02"),
-    "OutOfRangeException": ("TM2016", "the query failed while it ran", "22003"),
-    "PermissionException": ("TM2016", "the query failed while it ran", "42501"),
+    "BinderException": ("TM8125", "the query does not resolve in DuckDB", "42703"),
+    "CatalogException": ("TM8125", "the query does not resolve in DuckDB", "42883"),
+    "ParserException": ("TM8123", "the SQL of the query cannot be parsed", "42601"),
+    "SyntaxException": ("TM8123", "the SQL of the query cannot be parsed", "42601"),
+    "NotImplementedException": ("TM8126", "the query failed in DuckDB", "0A000"),
+    "ConversionException": ("TM8126", "the query failed in DuckDB", "22P02"),
+    "OutOfRangeException": ("TM8126", "the query failed in DuckDB", "22003"),
+    "PermissionException": ("TM8126", "the query failed in DuckDB", "42501"),
 }
 _BROKEN = ("FatalException", "InternalException")
 
@@ -105,7 +105,7 @@ class DuckDBEngine:
                 got=said.partition("Database is launched")[0].strip(),
                 hint="the setting pg_memory_bytes; or keep what it computes as a materialized view",
             )
-        number, what, state = _STATES.get(kind, ("TM2016", "the query failed while it ran", "22000"))
+        number, what, state = _STATES.get(kind, ("TM8126", "the query failed in DuckDB", "22000"))
         if said.startswith("Division by zero"):
             state = "22012"
         elif "Table" in said and "does not exist" in said:

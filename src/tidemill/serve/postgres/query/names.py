@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidemill.errors import TidemillError, nearest
+from tidemill.errors import TidemillError
 from tidemill.serve.postgres.catalogue.relations import INFORMATION_SCHEMA, PG_CATALOG, full_name
 from tidemill.serve.postgres.catalogue.shown import ABOUT, PUBLIC, Relation
 
@@ -32,13 +32,15 @@ class Named:
     catalogue: frozenset[str]
 
 
-def bind_names(tree: exp.Query, known: Mapping[str, Relation]) -> Named:
+def bind_names(tree: exp.Query, known: Mapping[str, Relation], unknown: Callable[[str], TidemillError]) -> Named:
     """Find the relations of a query, and put the one name that each has here in the place of how the query writes it.
 
     Parameters
     ----------
     known : mapping
         What can be named, by name.
+    unknown : callable
+        Makes the error for a name that stands for nothing.
 
     Raises
     ------
@@ -61,7 +63,7 @@ def bind_names(tree: exp.Query, known: Mapping[str, Relation]) -> Named:
             continue
         relation = known.get(name.lower())
         if relation is None or schema not in ("", relation.schema):
-            raise _unknown(f"{schema}.{name}" if schema else name, known)
+            raise unknown(f"{schema}.{name}" if schema else name)
         views.append(relation.name)
         _rename(table, relation.name, name)
     _shorten_columns(tree)
@@ -136,9 +138,3 @@ def function_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower()
     return node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
-
-
-def _unknown(name: str, known: Mapping[str, Relation]) -> TidemillError:
-    shown = [n for n, r in known.items() if r.schema == PUBLIC]
-    hint = nearest(name, shown) if shown else "nothing has been created in this root"
-    return TidemillError("TM2012", "there is no table or view of this name", got=name, hint=hint)

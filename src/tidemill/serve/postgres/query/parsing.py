@@ -18,7 +18,7 @@ def parse_query(text: str) -> exp.Query:
     Raises
     ------
     TidemillError
-        TM2001 when it cannot be parsed, TM8110 when it writes or locks, TM8124 when it is nested too deeply.
+        TM8123 when it cannot be parsed, TM8110 when it writes or locks, TM8124 when it is nested too deeply.
     """
     try:
         found = sqlglot.parse(text, read=DIALECT)
@@ -30,7 +30,9 @@ def parse_query(text: str) -> exp.Query:
     if isinstance(tree, exp.Values):
         tree = _selected(tree)
     if not isinstance(tree, exp.Query):
-        raise TidemillError("TM2001", "the SQL cannot be parsed", got=_line(text), hint="a query is SELECT or VALUES")
+        raise TidemillError(
+            "TM8123", "the SQL of the query cannot be parsed", got=_line(text), hint="a query is SELECT or VALUES"
+        )
     for node in tree.walk():
         if isinstance(node, exp.DML | exp.DDL) and not isinstance(node, exp.Query):
             raise writes(node.sql(DIALECT))
@@ -83,7 +85,9 @@ def _unparsed(error: SqlglotError) -> TidemillError:
         got = f"line {first.get('line')}, column {first.get('col')}: {first.get('description')}, near: {near}"
     else:
         got = str(error).splitlines()[0][:300]
-    return TidemillError("TM2001", "the SQL cannot be parsed", got=got, hint="the dialect of queries is PostgreSQL's")
+    return TidemillError(
+        "TM8123", "the SQL of the query cannot be parsed", got=got, hint="the dialect of queries is PostgreSQL's"
+    )
 
 
 def _line(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import ErrorLevel, exp
 
 from tidemill.errors import TidemillError
@@ -47,8 +49,6 @@ def rewrite(tree: exp.Query, at: Connection) -> bool:
     looks_up = _replace_functions(tree, at)
     for cast in list(tree.find_all(exp.Cast)):
         _replace_cast(cast, at)
-    for collate in list(tree.find_all(exp.Collate)):
-        collate.replace(collate.this)
     for division in tree.find_all(exp.Div):
         division.set("typed", False)  # the engine does that, by the types that it finds
     return looks_up
@@ -135,12 +135,11 @@ def _replace_cast(cast: exp.Cast, at: Connection) -> None:
         cast.replace(exp.Unhex(this=exp.Literal.string(str(value.this)[2:])))
 
 
-def _from_literal(value: exp.Literal, look_up: object) -> exp.Expr:
+def _from_literal(value: exp.Literal, look_up: Callable[[str], exp.Expr]) -> exp.Expr:
     text = str(value.this)
     if text.isdigit():
         return exp.cast(exp.Literal.number(int(text)), "UINTEGER", dialect="duckdb")
-    found: exp.Expr = look_up(text)  # type: ignore[operator]
-    return found
+    return look_up(text)
 
 
 def _is(value: exp.Expr, number: int) -> exp.Expr:

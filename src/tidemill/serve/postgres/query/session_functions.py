@@ -10,7 +10,7 @@ from sqlglot import exp
 
 import tidemill
 from tidemill.serve.postgres.catalogue.shown import PUBLIC, Relation
-from tidemill.serve.postgres.values.pg_types import BY_NAME, BY_OID
+from tidemill.serve.postgres.values.pg_types import BY_NAME
 
 VERSION = f"PostgreSQL 15.0 (Tidemill {tidemill.__version__})"
 REGCLASS = {"pg_class": 1259, "pg_namespace": 2615, "pg_type": 1247, "pg_proc": 1255, "pg_constraint": 2606,
@@ -50,12 +50,6 @@ def regtype(text: str) -> exp.Expr:
     base, array = name.removesuffix("[]").strip(), name.endswith("[]")
     found = BY_NAME.get(base)
     return _number(None if found is None else found.array if array else found.oid)
-
-
-def oid_text(number: int, known: Mapping[str, Relation]) -> str | None:
-    """The name of a relation or type by its number."""
-    names = {r.oid: r.name for r in known.values()} | {o: n for n, o in REGCLASS.items()}
-    return names.get(number) or (BY_OID[number].name if number in BY_OID else None)
 
 
 def _number(value: int | None) -> exp.Expr:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,15 +20,21 @@ from tidemill.serve.postgres.session import set_and_show
 from tidemill.serve.postgres.session.cancellation import Cancellation
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result
 from tidemill.serve.postgres.session.settings import ConnectionSettings
+from tidemill.serve.postgres.session.statement_parts import (
+    ALL_ROWS,
+    cursor_name,
+    fetch_count,
+    no_such_name,
+    query_text,
+    reads,
+    tag_of,
+)
 from tidemill.serve.postgres.session.statements import Kind, Statement
 from tidemill.serve.postgres.session.transaction import FAILED, Transaction
 from tidemill.serve.postgres.values.pg_types import TEXT
 from tidemill.serve.service.service import Rows, Service, Text
 
 _MOST_PORTALS = 100
-_READING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
-_ALL = (1 << 63) - 1
-_WHAT = re.compile(r"(\w+)(?: OR REPLACE)?(?: STATIC)? (MATERIALIZED VIEW|\w+)")
 
 
 @dataclass
@@ -86,7 +91,7 @@ class Commands:
 
     def prepare(self, statement: Statement, given: Sequence[int]) -> Prepared:
         """A statement as it is prepared. Errors as :meth:`Answering.question`."""
-        text = _query_text(statement)
+        text = query_text(statement)
         if text is None:
             return Prepared(statement, None, tuple(given))
         return Prepared(statement, self.answering.question(text, given, self.viewpoint()), tuple(given))
@@ -104,7 +109,7 @@ class Commands:
             case Kind.FETCH:
                 answer = self._result(self._cursor(words)).answer
                 return None if answer is None else answer.columns
-            case Kind.SHOW | Kind.MILL if _reads(statement):
+            case Kind.SHOW | Kind.MILL if reads(statement):
                 found = self.run(Portal(statement)).answer
                 return None if found is None else found.columns
         return None
@@ -113,7 +118,7 @@ class Commands:
         """The question at the snapshot that is read now, which may be later than that at which it was prepared."""
         if question.viewpoint.snapshot is self.transaction.snapshot():
             return question
-        text = _query_text(statement)
+        text = query_text(statement)
         assert text is not None
         return self.answering.question(text, given, self.viewpoint())
 
@@ -164,7 +169,7 @@ class Commands:
     def _query(self, statement: Statement, portal: Portal) -> Result:
         question = portal.question
         if question is None:
-            text = _query_text(statement)
+            text = query_text(statement)
             assert text is not None
             question = self.answering.question(text, (), self.viewpoint())
         if len(portal.values) < len(question.parameters):
@@ -174,7 +179,7 @@ class Commands:
         return Result("SELECT {rows}", self.answering.answer(question, portal.values, self.cancellation.use))
 
     def _explain(self, statement: Statement, portal: Portal) -> Result:
-        text = _query_text(statement)
+        text = query_text(statement)
         assert text is not None
         question = self.answering.question(text, (), self.viewpoint())
         return Result("EXPLAIN", texts_answer("QUERY PLAN", self.answering.explain(question)))
@@ -244,9 +249,9 @@ class Commands:
             raise PostgresError(
                 "TM8115", "this statement cannot be here", statement.text[:80], "BEGIN first, or WITH HOLD", "25P01"
             )
-        query = replace(statement, kind=Kind.QUERY, text=_query_text(statement) or "")
+        query = replace(statement, kind=Kind.QUERY, text=query_text(statement) or "")
         own = Portal(query, portal.question, portal.values, held=held)
-        self.open_portal(_cursor_name(statement.words[1]), own)
+        self.open_portal(cursor_name(statement.words[1]), own)
         own.result = self._query(query, own)
         return Result("DECLARE CURSOR")
 
@@ -255,12 +260,12 @@ class Commands:
         answer = self._result(cursor).answer
         assert answer is not None
         self.cancellation.use(answer.cancel)
-        count = _count(statement)
-        batches = iter(()) if cursor.done or not count else cursor.batches(0 if count == _ALL else count)
+        count = fetch_count(statement)
+        batches = iter(()) if cursor.done or not count else cursor.batches(0 if count == ALL_ROWS else count)
         return Result("FETCH {rows}", type(answer)(answer.columns, batches, answer.cancel))
 
     def _cursor(self, words: Sequence[str]) -> Portal:
-        name = _cursor_name(words[-1])
+        name = cursor_name(words[-1])
         if name not in self.portals:
             raise no_such_name(name, "34000")
         return self.portals[name]
@@ -271,7 +276,7 @@ class Commands:
         return portal.result
 
     def _close(self, statement: Statement, portal: Portal) -> Result:
-        name = _cursor_name(statement.words[-1])
+        name = cursor_name(statement.words[-1])
         if statement.words[-1] == "ALL":
             self.close_portals(held=True)
             return Result("CLOSE CURSOR ALL")
@@ -289,7 +294,7 @@ class Commands:
     def _mill(self, statement: Statement, portal: Portal) -> Result:
         """What the mill executes: CREATE, DROP, SHOW VIEWS and so on, in Spark SQL."""
         words = statement.text.upper().split(None, 2)
-        if not _reads(statement) and self.transaction.in_block:
+        if not reads(statement) and self.transaction.in_block:
             raise TidemillError(
                 "TM8115",
                 "this statement cannot be here",
@@ -302,64 +307,7 @@ class Commands:
             case Text(_, text):
                 return Result(words[0], texts_answer("plan", text.splitlines()))
         self.transaction.statement_ended()
-        return Result(_tag(statement.text))
-
-
-def no_such_name(name: str, state: str) -> TidemillError:
-    """TM8116: there is no prepared statement (26000) or cursor (34000) of this name."""
-    return PostgresError(
-        "TM8116", "there is no prepared statement or cursor of this name", name, "it may have been closed", state
-    )
-
-
-def _reads(statement: Statement) -> bool:
-    return statement.kind is not Kind.MILL or statement.text.split(None, 1)[0].upper() in _READING
-
-
-def _query_text(statement: Statement) -> str | None:
-    """The query that a statement has in it; None for none."""
-    if statement.kind is Kind.QUERY:
-        return statement.text
-    if statement.kind is Kind.DECLARE and "FOR" in statement.words:
-        return statement.from_word(statement.words.index("FOR") + 1)
-    if statement.kind is Kind.EXPLAIN:
-        return _explained(statement)
-    return None
-
-
-def _explained(statement: Statement) -> str:
-    words, at = statement.words, 1
-    if "ANALYZE" in words[1:12] or "ANALYSE" in words[1:12]:
-        raise not_supported("EXPLAIN ANALYZE", "EXPLAIN, without running the query")
-    if words[at : at + 1] == ("(",) and words[at + 1 : at + 2] != ("SELECT",):
-        at = words.index(")") + 1 if ")" in words else len(words)
-    while words[at : at + 1] == ("VERBOSE",):
-        at += 1
-    return statement.from_word(at)
-
-
-def _tag(text: str) -> str:
-    """``CREATE MATERIALIZED VIEW``, ``DROP VIEW`` and so on: what was done to what."""
-    match = _WHAT.match(" ".join(text.upper().split()[:6]))
-    return " ".join(match.groups()) if match is not None else text.split(None, 1)[0].upper()
-
-
-def _cursor_name(word: str) -> str:
-    return word.lower()
-
-
-def _count(statement: Statement) -> int:
-    """How many rows FETCH wants. TM8111 for another direction than forward."""
-    words = [w for w in statement.words[1:-1] if w not in ("FROM", "IN", "FORWARD")]
-    if not words:
-        return 1
-    if words == ["NEXT"]:
-        return 1
-    if words == ["ALL"]:
-        return _ALL
-    if len(words) == 1 and words[0].isdigit():
-        return int(words[0])
-    raise not_supported(statement.text[:80], "rows are given forward: FETCH [FORWARD] n | ALL | NEXT FROM cursor")
+        return Result(tag_of(statement.text))
 
 
 _Command = Callable[[Commands, Statement, Portal], Result]

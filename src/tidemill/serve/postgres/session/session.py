@@ -12,8 +12,9 @@ from tidemill.serve.postgres.protocol import backend, frontend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, not_understood
 from tidemill.serve.postgres.query.parsing import too_deep
-from tidemill.serve.postgres.session.commands import Commands, no_such_name
+from tidemill.serve.postgres.session.commands import Commands
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result, is_binary
+from tidemill.serve.postgres.session.statement_parts import no_such_name
 from tidemill.serve.postgres.session.statements import Kind, statements_of
 from tidemill.serve.postgres.values.data_rows import data_rows
 from tidemill.serve.postgres.values.parameter_values import parameter_value
@@ -104,7 +105,7 @@ class Session:
         except RecursionError:
             problem = too_deep()
         except duckdb.Error as error:
-            problem = TidemillError("TM2016", "the query failed while it ran", got=str(error).splitlines()[0], hint="")
+            problem = TidemillError("TM8126", "the query failed in DuckDB", got=str(error).splitlines()[0], hint="")
         except Exception as error:
             _LOG.exception("a statement over PostgreSQL's protocol failed")
             problem = TidemillError(

@@ -18,7 +18,7 @@ _EPOCH = "tidemill.epoch"
 def set_from(statement: Statement, settings: ConnectionSettings) -> None:
     """Carry out ``SET [SESSION | LOCAL] name = value``, and the other forms of it.
 
-    Errors as :meth:`ConnectionSettings.set`; TM2001 for what is none of these.
+    Errors as :meth:`ConnectionSettings.set`; TM8123 for what is none of these.
     """
     words = statement.words
     rest, written = list(words[1:]), list(statement.written[1:])
@@ -34,7 +34,9 @@ def set_from(statement: Statement, settings: ConnectionSettings) -> None:
     elif len(rest) > 2 and rest[1] in ("=", "TO"):
         name, values = written[0], written[2:]
     else:
-        raise TidemillError("TM2001", "the SQL cannot be parsed", got=" ".join(words)[:80], hint="SET name = value")
+        raise TidemillError(
+            "TM8123", "the SQL of the query cannot be parsed", got=" ".join(words)[:80], hint="SET name = value"
+        )
     value = _joined(values)
     settings.set(
         name, None if value.upper() == "DEFAULT" or (name == "timezone" and value.upper() == "LOCAL") else value, local

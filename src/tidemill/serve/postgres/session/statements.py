@@ -108,7 +108,7 @@ def statements_of(text: str) -> list[Statement]:
     Raises
     ------
     TidemillError
-        TM2001 when it cannot be divided, TM8110 and TM8111 for statements that are not for this protocol.
+        TM8123 when it cannot be divided, TM8110 and TM8111 for statements that are not for this protocol.
     """
     first = _FIRST_WORD.search(text)
     if first is not None and _KINDS.get(first[0].upper()) is Kind.MILL:
@@ -149,8 +149,8 @@ def _end_of_comment(text: str, at: int) -> int:
 def _not_closed(text: str, at: int) -> TidemillError:
     line = text.count("\n", 0, at) + 1
     return TidemillError(
-        "TM2001",
-        "the SQL cannot be parsed",
+        "TM8123",
+        "the SQL of the query cannot be parsed",
         got=f"line {line}: what begins with {text[at : at + 20]!r} has no end",
         hint="the dialect of queries is PostgreSQL's",
     )
@@ -188,8 +188,8 @@ def _kind(text: str, words: Sequence[str]) -> Kind:
         raise not_supported(text.splitlines()[0][:80], "drivers prepare statements in the protocol itself")
     line = text.splitlines()[0][:80]
     raise TidemillError(
-        "TM2001",
-        "the SQL cannot be parsed",
+        "TM8123",
+        "the SQL of the query cannot be parsed",
         got=line,
         hint="a statement begins with SELECT, SHOW, SET, BEGIN or CREATE",
     )
