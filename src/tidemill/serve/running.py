@@ -182,7 +182,7 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
             mill.start(settings.idle_seconds)
             say(f"serving {mill.root} at epoch {mill.epoch}")
             for protocol, address in server.addresses.items():
-                say(f"  {protocol:10}{address}")
+                say(f"  {protocol:12}{address}")
             ended.wait()
             say("stopping")
     finally:

@@ -103,6 +103,9 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    refused = request.scope["state"].get("refused")
+    if refused is not None:  # FastAPI makes status 400 of whatever reading a body raises
+        return error_response(refused)
     got = f"{request.method} {request.url.path}"[:200]
     hint = "/openapi.json lists all paths and methods"
     response = error_response(TidemillError("TM8016", "there is no such path or method", got=got, hint=hint))

@@ -49,19 +49,14 @@ class Guard:
         if refused is not None:
             await _refuse(scope, receive, send, refused)
             return
-        sized = _Sized(receive, self._service.settings.max_body_bytes)
+        sized = _Sized(receive, scope, self._service.settings.max_body_bytes)
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
-        try:
-            await self._app(scope, sized if scope["type"] == "http" else receive, with_headers)
-        except TidemillError as error:
-            if error.number != "TM8017" or sized.answered:
-                raise
-            await error_response(error)(scope, receive, send)
+        await self._app(scope, sized if scope["type"] == "http" else receive, with_headers)
 
     def _refused(self, scope: Scope, headers: Headers) -> TidemillError | None:
         settings = self._service.settings
@@ -122,18 +117,18 @@ def too_large(most: int) -> TidemillError:
 
 
 class _Sized:
-    """Counts the bytes of a body that comes without a length."""
+    """Counts the bytes of a body that comes without a length; notes in ``scope["state"]`` when there are too many."""
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._most, self._left = receive, most, most
-        self.answered = False
+    def __init__(self, receive: Receive, scope: Scope, most: int) -> None:
+        self._receive, self._state, self._most, self._left = receive, scope["state"], most, most
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise too_large(self._most)
+                self._state["refused"] = too_large(self._most)
+                raise self._state["refused"]
         return message
 
 

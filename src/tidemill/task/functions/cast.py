@@ -12,7 +12,17 @@ from tidemill.errors import TidemillError
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import columns_of, digits_of, element_type, fields_of, nulls, pc
+from tidemill.task.functions.columns.compute import (
+    Array,
+    columns_of,
+    digits_of,
+    element_type,
+    fields_of,
+    null_unless,
+    null_where,
+    nulls,
+    pc,
+)
 from tidemill.task.functions.columns.lists import entries_of, put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
@@ -21,30 +31,30 @@ from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, to_in
 from tidemill.task.functions.times import time_text
 from tidemill.zones import Clock, clock_of
 
-Cast: TypeAlias = Callable[["pa.Array[Any]", pa.DataType], "pa.Array[Any]"]
+Cast: TypeAlias = Callable[[Array, pa.DataType], Array]
 """A cast of an array: NULL for every value that cannot be cast."""
 
 _SECOND = 1_000_000
 
 
-def _plain(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _plain(array: Array, target: pa.DataType) -> Array:
     return pc.cast(array, target, safe=False)
 
 
-def _integer_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _integer_to_integer(array: Array, target: pa.DataType) -> Array:
     if target.bit_width >= array.type.bit_width:
         return array.cast(target)
     bound = 2 ** (target.bit_width - 1)
     wide = array.cast(pa.int64())
     inside = pc.and_(pc.greater_equal(wide, -bound), pc.less(wide, bound))
-    return pc.if_else(inside, wide, pa.scalar(None, pa.int64())).cast(target)
+    return null_unless(inside, wide).cast(target)
 
 
-def _integer_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _integer_to_decimal(array: Array, target: pa.DataType) -> Array:
     return fit(array.cast(pa.decimal256(WIDEST // 2, 0)), target)[0]
 
 
-def _float_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _float_to_integer(array: Array, target: pa.DataType) -> Array:
     values = to_numpy(array, len(array)).astype(np.float64)
     bound = 2.0 ** (target.bit_width - 1)
     whole = np.trunc(values)
@@ -52,57 +62,57 @@ def _float_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any
     inside = (np.floor(values) < bound) & (np.ceil(values) >= -bound)
     numbers = np.where(inside, whole, 0.0).astype(np.int64)
     result = from_numpy(numbers, pa.int64(), array)
-    return pc.if_else(pa.array(inside), result, pa.scalar(None, pa.int64())).cast(target)
+    return null_unless(pa.array(inside), result).cast(target)
 
 
-def _float_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _float_to_decimal(array: Array, target: pa.DataType) -> Array:
     wide = array.cast(pa.float64())
-    finite = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+    finite = null_unless(pc.is_finite(wide), wide)
     result, bad = text.parse_decimal(finite.cast(pa.string()), target)
-    return pc.if_else(bad, pa.scalar(None, target), result)
+    return null_where(bad, result)
 
 
-def _text_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _text_to_decimal(array: Array, target: pa.DataType) -> Array:
     result, bad = text.parse_decimal(array, target)
-    return pc.if_else(bad, pa.scalar(None, target), result)
+    return null_where(bad, result)
 
 
-def _decimal_to_integer(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _decimal_to_integer(array: Array, target: pa.DataType) -> Array:
     wide = pc.trunc(relabel(widen(array, len(array)), WIDEST, array.type.scale))
     return to_integer(wide.cast(pa.decimal256(WIDEST, 0)), target)[0]
 
 
-def _decimal_to_float(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _decimal_to_float(array: Array, target: pa.DataType) -> Array:
     # Through text: Arrow multiplies by a power of ten, which is off by one bit for some values.
     return array.cast(pa.string()).cast(target)
 
 
-def _decimal_to_decimal(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _decimal_to_decimal(array: Array, target: pa.DataType) -> Array:
     (source, places), (precision, scale) = digits_of(array.type), digits_of(target)
     if scale >= places and precision - scale >= source - places:
         return array.cast(target)
     return fit(widen(array, len(array)), target)[0]
 
 
-def _nonzero(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _nonzero(array: Array, target: pa.DataType) -> Array:
     return pc.not_equal(array, pa.scalar(0, array.type))
 
 
-def _boolean_to_number(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _boolean_to_number(array: Array, target: pa.DataType) -> Array:
     if pa.types.is_decimal(target):
         return _integer_to_decimal(array.cast(pa.int64()), target)
     return array.cast(pa.int8()).cast(target)
 
 
-def _float_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _float_to_text(array: Array, target: pa.DataType) -> Array:
     return text.float_text(array)
 
 
-def _decimal_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _decimal_to_text(array: Array, target: pa.DataType) -> Array:
     return text.decimal_text(array)
 
 
-def _binary_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _binary_to_text(array: Array, target: pa.DataType) -> Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
@@ -111,21 +121,21 @@ def _binary_to_text(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
         ) from None
 
 
-def _days(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _days(array: Array, target: pa.DataType) -> Array:
     return pc.multiply(array.cast(pa.int32()).cast(pa.int64()), 86_400 * _SECOND).cast(target)
 
 
-def _timestamp_to_date(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _timestamp_to_date(array: Array, target: pa.DataType) -> Array:
     micros = to_numpy(array.cast(pa.int64()), len(array))
     days = np.floor_divide(micros, 86_400 * _SECOND).astype(np.int32)
     return from_numpy(days, pa.int32(), array).cast(target)
 
 
-def _timestamp_to_timestamp(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _timestamp_to_timestamp(array: Array, target: pa.DataType) -> Array:
     return array.cast(pa.int64()).cast(target)
 
 
-def _timestamp_to_number(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _timestamp_to_number(array: Array, target: pa.DataType) -> Array:
     micros = array.cast(pa.int64())
     if pa.types.is_floating(target):
         return pc.divide(micros.cast(pa.float64(), safe=False), float(_SECOND)).cast(target)
@@ -135,14 +145,14 @@ def _timestamp_to_number(array: pa.Array[Any], target: pa.DataType) -> pa.Array[
     return _integer_to_integer(from_numpy(seconds, pa.int64(), array), target)
 
 
-def _integer_to_timestamp(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def _integer_to_timestamp(array: Array, target: pa.DataType) -> Array:
     seconds = array.cast(pa.int64())
     low, high = -((2**63 - 1) // _SECOND), (2**63 - 1) // _SECOND
     # Java's SECONDS.toMicros saturates.
     micros = pc.multiply(pc.min_element_wise(pc.max_element_wise(seconds, low), high), _SECOND)
     micros = pc.if_else(pc.greater(seconds, high), 2**63 - 1, micros)
     micros = pc.if_else(pc.less(seconds, low), -(2**63), micros)
-    return pc.if_else(seconds.is_valid(), micros, pa.scalar(None, pa.int64())).cast(target)
+    return null_unless(seconds.is_valid(), micros).cast(target)
 
 
 def _kind(type_: pa.DataType) -> str:
@@ -242,15 +252,15 @@ _OF_CLOCKS = ("string", "date", "timestamp_ntz")
 
 
 def counts_in_zone(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast reads or shows what a clock of the session's time zone shows."""
+    """Whether a cast depends on the session's time zone."""
     kinds = _kind(source), _kind(target)
     if kinds == ("nested", "nested"):
         return any(counts_in_zone(*pair) for pair in nested_parts(source, target))
     return "timestamp" in kinds and (kinds[0] in _OF_CLOCKS or kinds[1] in _OF_CLOCKS)
 
 
-def _in_zone(array: pa.Array[Any], target: pa.DataType, clock: Clock) -> pa.Array[Any]:
-    """A cast by the clock of a zone: NULL for every value that cannot be cast."""
+def _in_zone(array: Array, target: pa.DataType, clock: Clock) -> Array:
+    """A cast that depends on a time zone; NULL for every value that cannot be cast."""
     kinds = _kind(array.type), _kind(target)
     if kinds == ("string", "timestamp"):
         return time_text.parse_timestamp(array, target, clock)
@@ -276,10 +286,10 @@ def nested_parts(source: pa.DataType, target: pa.DataType) -> list[tuple[pa.Data
     return []
 
 
-def _cast_nested(call: Call, array: pa.Array[Any]) -> pa.Array[Any]:
-    """Every part cast by itself: NULLs of parts stay, and what fails fails as outside."""
+def _cast_nested(call: Call, array: Array) -> Array:
+    """Cast each part by itself; a part fails where a cast of its type would."""
 
-    def part(values: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+    def part(values: Array, target: pa.DataType) -> Array:
         if values.type == target:
             return values
         inner = Call("cast", (Ref(0, values.type),), target, True, call.options)
@@ -296,7 +306,7 @@ def _cast_nested(call: Call, array: pa.Array[Any]) -> pa.Array[Any]:
         values = entries_of(keys, part(items, cast("pa.MapType[Any, Any, Any]", call.type).item_type))
     else:
         values = part(values, element_type(call.type))
-    return put_together(call.type, lists.of(values))
+    return put_together(call.type, lists.with_values(values))
 
 
 def _fails(call: Call) -> bool:

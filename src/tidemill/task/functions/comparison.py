@@ -12,7 +12,7 @@ from tidemill.kernels.columns import column
 from tidemill.state.keys.nested import is_nested
 from tidemill.state.keys.ordering import compare_rows
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_where, pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
 
 
@@ -45,7 +45,7 @@ def less(left: Value, right: Value) -> Value:
 
 
 def _ordered(left: Value, right: Value, holds: npt.NDArray[np.bool_]) -> Value:
-    """``holds`` for before, equal and after, by nested values; NULL inside them is before everything."""
+    """Compare nested values: ``holds`` has the answers for before, equal and after; NULL inside a value comes first."""
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return _ordered(as_array(left, 1), as_array(right, 1), holds)[0]
     rows = len(right) if isinstance(left, pa.Scalar) else len(left)
@@ -54,7 +54,7 @@ def _ordered(left: Value, right: Value, holds: npt.NDArray[np.bool_]) -> Value:
     return column(holds[compare_rows(left, right) + 1], missing)
 
 
-def member(values: pa.Array[Any], constants: list[Any]) -> pa.Array[Any]:
+def member(values: Array, constants: list[Any]) -> Array:
     """``values IN (constants)``: true, or NULL where unknown, or false."""
     present = [constant for constant in constants if constant is not None]
     if not present:
@@ -70,7 +70,7 @@ def member(values: pa.Array[Any], constants: list[Any]) -> pa.Array[Any]:
     if pa.types.is_floating(values.type) and any(constant != constant for constant in present):
         found = pc.or_(found, pc.fill_null(pc.is_nan(values), False))
     unknown = values.is_null() if len(present) == len(constants) else pc.invert(found)
-    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+    return null_where(unknown, found)
 
 
 @function("eq", sql=("=", "=="))
@@ -131,24 +131,18 @@ def _nanvl(call: Call, args: list[Value], rows: int) -> Value:
     return pc.if_else(nan, args[1], args[0])
 
 
-def _extreme(args: list[Value], rows: int, *, greatest: bool) -> pa.Array[Any]:
+def _extreme(call: Call, args: list[Value], rows: int) -> Value:
     best = as_array(args[0], rows)
     for arg in args[1:]:
         candidate = as_array(arg, rows)
-        better = as_array(less(best, candidate) if greatest else less(candidate, best), rows)
+        better = as_array(less(best, candidate) if call.function == "greatest" else less(candidate, best), rows)
         replace = pc.and_(candidate.is_valid(), pc.or_(best.is_null(), pc.fill_null(better, False)))
         best = pc.if_else(replace, candidate, best)
     return best
 
 
-@function("greatest", strict=False)
-def _greatest(call: Call, args: list[Value], rows: int) -> Value:
-    return _extreme(args, rows, greatest=True)
-
-
-@function("least", strict=False)
-def _least(call: Call, args: list[Value], rows: int) -> Value:
-    return _extreme(args, rows, greatest=False)
+function("greatest", strict=False)(_extreme)
+function("least", strict=False)(_extreme)
 
 
 @function("normalize_float", sql=("(float keys of GROUP BY and joins)",))

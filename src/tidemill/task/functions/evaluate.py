@@ -8,7 +8,7 @@ filtered, evaluated and scattered back. Whatever cannot fail is evaluated on all
 from __future__ import annotations
 
 import functools
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from tidemill.errors import EvaluationError, TidemillError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
-from tidemill.task.functions.columns.compute import nulls, pc, repeat
+from tidemill.task.functions.columns.compute import Array, null_unless, nulls, pc, repeat
 from tidemill.task.functions.columns.registry import FUNCTIONS, Function, Value, as_array, lookup
 from tidemill.task.functions.columns.sizes import TooLargeError, check_size
 from tidemill.task.functions.nested.bodies import Body
@@ -42,7 +42,7 @@ def can_fail(expression: Expression) -> bool:
     return fails if isinstance(fails, bool) else fails(expression)
 
 
-def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
+def evaluate(expression: Expression, batch: pa.RecordBatch) -> Array:
     """The value of ``expression`` for every row of ``batch``.
 
     Parameters
@@ -105,7 +105,7 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
         check_size(spec.size(expression, args, batch.num_rows))
     result = spec.kernel(expression, args, batch.num_rows)
     if isinstance(result, pa.Array) and not pa.types.is_primitive(expression.type):
-        check_size(result.nbytes)  # what a few functions make of one another may grow and grow
+        check_size(result.nbytes)  # calls inside calls may multiply sizes
     return result
 
 
@@ -116,7 +116,7 @@ def _bodies(call: Call, batch: pa.RecordBatch) -> list[Value]:
 
 
 def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]:
-    """The arguments in order; of a strict function, each only where the ones before it are not NULL."""
+    """The arguments in order; a strict function evaluates each only where the ones before it are not NULL."""
     order = list(range(call.plain))
     if spec.order == "right":
         order.reverse()
@@ -132,7 +132,7 @@ def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]
     return [*found, *_bodies(call, batch)] if spec.bodies else found
 
 
-def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.Array[Any]) -> Value:
+def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: Array) -> Value:
     """The expression on the rows where ``mask`` (no NULLs) is true; other rows hold anything."""
     if not can_fail(expression):
         return _value(expression, batch)
@@ -176,7 +176,7 @@ def _case(call: Call, batch: pa.RecordBatch) -> Value:
     pairs = [(call.args[i], call.args[i + 1]) for i in range(0, len(call.args) - 1, 2)]
     otherwise: Expression = call.args[-1] if len(call.args) % 2 else Literal(None, call.type)
     open_rows = repeat(pa.scalar(True), rows)
-    taken: list[tuple[pa.Array[Any], Value]] = []
+    taken: list[tuple[Array, Value]] = []
     for condition, value in pairs:
         holds = pc.fill_null(as_array(evaluate_where(condition, batch, open_rows), rows), False)
         here = pc.and_(open_rows, holds)
@@ -193,7 +193,7 @@ def _try(expression: Expression, batch: pa.RecordBatch) -> Value:
     try:
         return _value(expression, batch)
     except TooLargeError:
-        raise  # Spark would not find that it fails
+        raise  # try() only hides errors that Spark has too
     except EvaluationError:
         if batch.num_rows <= 1:
             return nulls(batch.num_rows, expression.type)
@@ -225,4 +225,4 @@ def _in(call: Call, batch: pa.RecordBatch) -> Value:
         undecided = pc.and_not(as_array(value, rows).is_valid(), known)
         result = pc.or_kleene(result, equal(value, evaluate_where(arg, batch, undecided)))
     # x IN () never reaches here; NULL IN (...) is NULL whatever the list holds.
-    return pc.if_else(as_array(value, rows).is_valid(), result, pa.scalar(None, pa.bool_()))
+    return null_unless(as_array(value, rows).is_valid(), result)

@@ -1,5 +1,7 @@
 """Imports every family of functions, so that the registry is complete."""
 
+# ruff: noqa: F401
+
 from tidemill.task.functions import cast, comparison, python_functions, subqueries
 from tidemill.task.functions.documents import csv_read, csv_write, json_paths, json_read, json_write, variant
 from tidemill.task.functions.encodings import encodings, hashing
@@ -37,51 +39,3 @@ from tidemill.task.functions.text import (
     urls,
 )
 from tidemill.task.functions.times import date_patterns, dates, intervals, time_sequences, time_zones, timestamps
-
-__all__ = [
-    "arithmetic",
-    "array_bodies",
-    "array_elements",
-    "arrays",
-    "bitwise",
-    "cast",
-    "comparator_sort",
-    "comparison",
-    "csv_read",
-    "csv_write",
-    "date_patterns",
-    "dates",
-    "decimals",
-    "encodings",
-    "few_numbers",
-    "format_columns",
-    "hashing",
-    "histograms",
-    "intervals",
-    "java_patterns",
-    "json_paths",
-    "json_read",
-    "json_write",
-    "map_bodies",
-    "maps",
-    "mathematics",
-    "number_formats",
-    "pattern_columns",
-    "patterns",
-    "printing",
-    "python_functions",
-    "rounding",
-    "strings",
-    "structs",
-    "subqueries",
-    "text_columns",
-    "text_edits",
-    "text_numbers",
-    "text_positions",
-    "text_rules",
-    "time_sequences",
-    "time_zones",
-    "timestamps",
-    "urls",
-    "variant",
-]

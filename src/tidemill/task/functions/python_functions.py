@@ -1,7 +1,7 @@
-"""Functions written by the user in Python: of one row, of pandas Series, of Arrow arrays.
+"""User-defined functions in Python: of one row, of pandas Series, of Arrow arrays.
 
-A plan holds the function as cloudpickle wrote it, so a root can be opened again without the script that made it. A
-worker reads it once.
+A plan holds the function as cloudpickle wrote it, so a root can be opened again without the script that defined it. A
+worker unpickles it once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.schema import TIMESTAMP, type_to_ddl
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import nulls, pc
+from tidemill.task.functions.columns.compute import Array, nulls, pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
 
 ROW_KINDS = frozenset({100, 101})
@@ -28,7 +28,7 @@ KINDS = ROW_KINDS | {PANDAS, PANDAS_ITERATOR, ARROW, ARROW_ITERATOR}
 
 
 def python_version() -> str:
-    """Compiled Python code is of one version: ``3.11``."""
+    """The version of Python that compiled code belongs to, such as ``3.11``."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -71,7 +71,7 @@ def _python_function(call: Call, args: list[Value], rows: int) -> Value:
     return _by_array(call, called, arrays, rows)
 
 
-def _by_row(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
+def _by_row(call: Call, called: Callable[..., Any], arrays: list[Array], rows: int) -> Array:
     columns = [[_plain(value, array.type) for value in array.to_pylist()] for array in arrays]
     results = []
     for n in range(rows):
@@ -104,7 +104,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:
 
 
 def _result(value: Any, type_: pa.DataType) -> Any:
-    """A result as Arrow takes it: Spark makes text of what is none, and takes a tuple for a struct."""
+    """A result as Arrow takes it: for STRING Spark converts any value to text, and it takes a tuple for a struct."""
     if value is None:
         return None
     if pa.types.is_string(type_) and not isinstance(value, str):
@@ -128,36 +128,36 @@ def _first_wrong(results: list[Any], type_: pa.DataType) -> str:
     return "a result"
 
 
-def _by_series(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
+def _by_series(call: Call, called: Callable[..., Any], arrays: list[Array], rows: int) -> Array:
     import pandas as pd
 
     zone = call.option("zone") or "UTC"
 
-    def series(array: pa.Array[Any]) -> Any:
+    def series(array: Array) -> Any:
         if array.type == TIMESTAMP:
             array = pc.local_timestamp(array.cast(pa.timestamp("us", zone)))
         return array.to_pandas(date_as_object=True)
 
-    def convert(result: Any) -> pa.Array[Any]:
+    def convert(result: Any) -> Array:
         if not isinstance(result, pd.Series):
             raise _mismatched(call, f"{type(result).__name__}, not a pandas Series")
         if pa.types.is_timestamp(call.type) and call.type.tz and result.dtype.kind == "M" and result.dt.tz is None:
             result = _localized(result, zone)
         return as_array(pa.Array.from_pandas(result, type=call.type), rows)  # long texts come in chunks
 
-    return _whole(call, called, [series(array) for array in arrays], convert, rows)
+    return _by_column(call, called, [series(array) for array in arrays], convert, rows)
 
 
 def _localized(series: Any, zone: str) -> Any:
-    """Times as a clock shows them as instants, the later of two; as in Spark, no time that is skipped."""
+    """Local times as instants, the later one where there are two; as in Spark, a skipped time is an error."""
     try:
         return series.dt.tz_localize(zone, ambiguous=False)
     except Exception as error:  # pytz has classes of its own
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
-def _by_array(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
-    def convert(result: Any) -> pa.Array[Any]:
+def _by_array(call: Call, called: Callable[..., Any], arrays: list[Array], rows: int) -> Array:
+    def convert(result: Any) -> Array:
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
         if not isinstance(result, pa.Array):
@@ -166,11 +166,11 @@ def _by_array(call: Call, called: Callable[..., Any], arrays: list[pa.Array[Any]
 
     zone = call.option("zone")
     inputs = arrays if zone is None else [array.cast(_type_in_zone(array.type, zone)) for array in arrays]
-    return _whole(call, called, inputs, convert, rows)
+    return _by_column(call, called, inputs, convert, rows)
 
 
 def _type_in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """A type whose instants tell a zone."""
+    """The type with its instants in a time zone."""
     if type_ == TIMESTAMP:
         return pa.timestamp("us", zone)
     if pa.types.is_list(type_):
@@ -180,10 +180,10 @@ def _type_in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
     return type_
 
 
-def _whole(
-    call: Call, called: Callable[..., Any], inputs: list[Any], convert: Callable[[Any], pa.Array[Any]], rows: int
-) -> pa.Array[Any]:
-    """Call a function of whole columns; one of an iterator of columns gets one batch."""
+def _by_column(
+    call: Call, called: Callable[..., Any], inputs: list[Any], convert: Callable[[Any], Array], rows: int
+) -> Array:
+    """Call a function of columns; one of an iterator of columns gets one batch."""
     iterated = call.option("kind") in (PANDAS_ITERATOR, ARROW_ITERATOR)
     try:
         if iterated:

@@ -1,4 +1,4 @@
-"""What a scalar subquery gives."""
+"""The value of a scalar subquery."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.task.functions.columns.registry import Value, as_array, function
 
 @function("only_row", sql=("(SELECT ... WHERE a = outer.a)",), strict=False, fails=True)
 def _only_row(call: Call, args: list[Value], rows: int) -> Value:
-    """The value, where the number beside it says that it is of one row."""
+    """The first argument; fails where the second, the number of rows of the subquery, is above 1."""
     value, counts = args
     found = numbers(as_array(counts, rows))
     if (found > 1).any():

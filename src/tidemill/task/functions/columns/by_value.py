@@ -1,7 +1,7 @@
-"""Functions that are a rule for one row, computed once for every distinct row of arguments.
+"""Functions written as a Python rule for one row, called once for every distinct row of arguments.
 
-They are for rules that neither Arrow nor NumPy has a kernel for. What is called on most rows of most views has a
-kernel over whole columns instead.
+They are for rare functions that neither Arrow nor NumPy has a kernel for. Common functions have a kernel over whole
+columns instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import nulls, pc
+from tidemill.task.functions.columns.compute import Array, nulls, pc
 from tidemill.task.functions.columns.registry import Fails, Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
 
@@ -23,7 +23,7 @@ Rule = Callable[..., Any]
 
 
 class RowFailureError(ValueError):
-    """A rule refuses its values: ``what`` in the user's terms, and the number of the error."""
+    """A rule fails for its values: ``what`` is wrong, in the user's terms, and the number of the error."""
 
     def __init__(self, what: str, number: str = "TM3004", hint: str = "") -> None:
         super().__init__(what)
@@ -98,7 +98,7 @@ def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
 
 def _one_column(
     call: Call, args: list[Value], position: int, rows: int, result: Callable[[tuple[Any, ...]], Any]
-) -> pa.Array[Any]:
+) -> Array:
     constants = [arg.as_py() if isinstance(arg, pa.Scalar) else None for arg in args]
 
     def of_value(value: Any) -> Any:
@@ -108,7 +108,7 @@ def _one_column(
     return map_values(as_array(args[position], rows), of_value, call.type)
 
 
-def map_values(array: pa.Array[Any], rule: Callable[[Any], Any], type_: pa.DataType | None = None) -> pa.Array[Any]:
+def map_values(array: Array, rule: Callable[[Any], Any], type_: pa.DataType | None = None) -> Array:
     """``rule`` of every distinct value, NULL among them, as ``type_`` (text if None); -0.0 is not 0.0."""
     bits = array.view(pa.int64()) if pa.types.is_float64(array.type) else array
     encoded = bits.dictionary_encode(null_encoding="encode")

@@ -7,36 +7,39 @@ arguments, and lack some functions. Here a function accepts anything and returns
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+Array: TypeAlias = "pa.Array[Any]"
+"""An Arrow array of a type that is known at run time."""
+
 
 class _Compute(Protocol):
-    def all(self, values: pa.Array[Any]) -> pa.Scalar[Any]: ...
-    def any(self, values: pa.Array[Any]) -> pa.Scalar[Any]: ...
-    def extract_regex(self, texts: pa.Array[Any], pattern: str) -> pa.StructArray: ...
-    def index(self, values: pa.Array[Any], value: object) -> pa.Scalar[Any]: ...
-    def max(self, values: pa.Array[Any]) -> pa.Scalar[Any]: ...
-    def min_max(self, values: pa.Array[Any]) -> pa.StructScalar: ...
-    def sum(self, values: pa.Array[Any]) -> pa.Scalar[Any]: ...
-    def __getattr__(self, name: str) -> Callable[..., pa.Array[Any]]: ...
+    def all(self, values: Array) -> pa.Scalar[Any]: ...
+    def any(self, values: Array) -> pa.Scalar[Any]: ...
+    def extract_regex(self, texts: Array, pattern: str) -> pa.StructArray: ...
+    def index(self, values: Array, value: object) -> pa.Scalar[Any]: ...
+    def max(self, values: Array) -> pa.Scalar[Any]: ...
+    def min_max(self, values: Array) -> pa.StructScalar: ...
+    def sum(self, values: Array) -> pa.Scalar[Any]: ...
+    def __getattr__(self, name: str) -> Callable[..., Array]: ...
 
 
 pc = cast("_Compute", pyarrow.compute)
-nulls = cast("Callable[[int, pa.DataType], pa.Array[Any]]", pa.nulls)
-repeat = cast("Callable[[pa.Scalar[Any], int], pa.Array[Any]]", pa.repeat)
+nulls = cast("Callable[[int, pa.DataType], Array]", pa.nulls)
+repeat = cast("Callable[[pa.Scalar[Any], int], Array]", pa.repeat)
 buffer = cast("Callable[[npt.NDArray[Any]], pa.Buffer]", pa.py_buffer)
 
 
-def null_where(mask: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+def null_where(mask: Array, values: Array) -> Array:
     """The values, NULL where ``mask`` is true or NULL."""
     return pc.if_else(mask, pa.scalar(None, values.type), values)
 
 
-def null_unless(mask: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+def null_unless(mask: Array, values: Array) -> Array:
     """The values, NULL where ``mask`` is false or NULL."""
     return pc.if_else(mask, values, pa.scalar(None, values.type))
 
@@ -58,6 +61,6 @@ def element_type(type_: pa.DataType) -> pa.DataType:
     return element
 
 
-def columns_of(structs: pa.Array[Any]) -> list[pa.Array[Any]]:
+def columns_of(structs: Array) -> list[Array]:
     """The fields of structs as columns, NULL where a struct is NULL."""
     return cast("pa.StructArray", structs).flatten()

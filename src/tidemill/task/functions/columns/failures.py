@@ -1,4 +1,4 @@
-"""Errors of rows: they name the operation and the first offending value."""
+"""Errors of rows: they name the operation and the first value that fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.schema import type_to_ddl
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.registry import Value
 
 
@@ -19,12 +19,12 @@ def _shown(value: Value, row: int) -> str:
     return repr(item.as_py())
 
 
-def first_row(bad: pa.Array[Any]) -> int:
+def first_row(bad: Array) -> int:
     """Position of the first true value of ``bad``."""
     return int(pc.index(pc.fill_null(bad, False), True).as_py())
 
 
-def division_by_zero(bad: pa.Array[Any], left: Value) -> EvaluationError:
+def division_by_zero(bad: Array, left: Value) -> EvaluationError:
     """TM3001 for the first row of ``bad``."""
     row = first_row(bad)
     return EvaluationError(
@@ -35,7 +35,7 @@ def division_by_zero(bad: pa.Array[Any], left: Value) -> EvaluationError:
     )
 
 
-def overflow(operation: str, type_: pa.DataType, bad: pa.Array[Any], *values: Value) -> EvaluationError:
+def overflow(operation: str, type_: pa.DataType, bad: Array, *values: Value) -> EvaluationError:
     """TM3002 for the first row of ``bad``."""
     row = first_row(bad)
     shown = ", ".join(_shown(value, row) for value in values)
@@ -47,7 +47,7 @@ def overflow(operation: str, type_: pa.DataType, bad: pa.Array[Any], *values: Va
     )
 
 
-def invalid_cast(source: Value, target: pa.DataType, bad: pa.Array[Any]) -> EvaluationError:
+def invalid_cast(source: Value, target: pa.DataType, bad: Array) -> EvaluationError:
     """TM3003 for the first row of ``bad``."""
     return EvaluationError(
         "TM3003",
@@ -57,7 +57,7 @@ def invalid_cast(source: Value, target: pa.DataType, bad: pa.Array[Any]) -> Eval
     )
 
 
-def failure(what: str, bad: pa.Array[Any], *values: Value) -> EvaluationError:
+def failure(what: str, bad: Array, *values: Value) -> EvaluationError:
     """TM3004 for the first row of ``bad``."""
     row = first_row(bad)
     return EvaluationError("TM3004", what, got=", ".join(_shown(value, row) for value in values))

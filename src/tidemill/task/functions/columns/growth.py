@@ -1,8 +1,8 @@
-"""How many bytes functions make of their arguments, where that may be much more than the arguments have.
+"""Estimates, in bytes, of results that may be much larger than the arguments.
 
-These are the ``size`` of :func:`tidemill.task.functions.columns.registry.function`: they are asked before the function
-is, and what is too large is TM3020, or computed for fewer rows at a time. What other functions make is compared with
-the same limit once it is there: it is no more than a few times as large as the arguments.
+These are the ``size`` of :func:`tidemill.task.functions.columns.registry.function`. The evaluator calls them before the
+kernel: a result that is too large is TM3020, or is computed for fewer rows at a time. Results of other functions are at
+most a few times as large as the arguments, and are compared with the limit afterwards.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from tidemill.task.functions.columns.compute import pc
 from tidemill.task.functions.columns.registry import Value
 
 Floats = npt.NDArray[np.float64]
-
-_UTF8 = 4
-"""Most bytes of a character."""
 
 
 def lengths(value: Value, rows: int) -> Floats | float:
@@ -45,12 +42,12 @@ def _total(sizes: Floats | float, rows: int) -> float:
 
 
 def joined(call: Call, args: list[Value], rows: int) -> float:
-    """Of texts one after the other: a constant is there once a row."""
+    """Concatenated texts; a constant counts once for each row."""
     return sum(_total(lengths(arg, rows), rows) for arg in args)
 
 
 def joined_by(call: Call, args: list[Value], rows: int) -> float:
-    """Of texts and arrays of texts, with the first one between them."""
+    """Texts and arrays of texts, joined by the first argument."""
     separator, *parts = args
     size = max(len(parts) - 1, 0) * _total(lengths(separator, rows), rows)
     for part in parts:
@@ -62,17 +59,17 @@ def joined_by(call: Call, args: list[Value], rows: int) -> float:
 
 
 def repeated(call: Call, args: list[Value], rows: int) -> float:
-    """Of a text, and how often it is repeated."""
+    """A text, repeated as often as the second argument says."""
     return _total(lengths(args[0], rows) * _counts(args[1]), rows)
 
 
 def spaces(call: Call, args: list[Value], rows: int) -> float:
-    """Of so many characters of one byte."""
+    """As many blanks as the argument says."""
     return _total(_counts(args[0]), rows)
 
 
 def replaced_by_pattern(call: Call, args: list[Value], rows: int) -> float:
-    """Of a text in which a constant takes the place of what a pattern finds; groups of it are part of the text."""
+    """A text whose matches of a pattern are replaced by a constant, which may refer to groups of the match."""
     size, by = _total(lengths(args[0], rows), rows), str(call.option("replacement")).encode()
     if len(by) <= 1 or not size:
         return size
@@ -81,7 +78,7 @@ def replaced_by_pattern(call: Call, args: list[Value], rows: int) -> float:
 
 
 def elements_joined(call: Call, args: list[Value], rows: int) -> float:
-    """Of the elements of an array, with a text between them and perhaps one for NULL."""
+    """The elements of an array, joined by a text, perhaps with another one for NULL."""
     counts = _elements(args[0])
     between = sum(_total(lengths(arg, rows) * counts, rows) for arg in args[1:])
     own = args[0] if isinstance(args[0], pa.Array) else pa.array([args[0].as_py()], args[0].type)
@@ -96,7 +93,7 @@ def _elements(value: Value) -> Floats | float:
 
 
 def copies(call: Call, args: list[Value], rows: int) -> float:
-    """Of arrays of one value, and how often each has it."""
+    """Arrays of one value, repeated as often as the second argument says."""
     value, counts = args[0], _counts(args[1])
     if pa.types.is_string(value.type) or pa.types.is_binary(value.type):
         return _total((8.0 + lengths(value, rows)) * counts, rows)
@@ -105,19 +102,19 @@ def copies(call: Call, args: list[Value], rows: int) -> float:
 
 
 def inserted(call: Call, args: list[Value], rows: int) -> float:
-    """Of arrays that an insertion behind their end makes longer."""
+    """Arrays into which an element is inserted, perhaps far beyond their end."""
     positions = args[1] if isinstance(args[1], pa.Scalar) else args[1].cast(pa.float64())
     reach = abs(float(positions.as_py() or 0)) if isinstance(positions, pa.Scalar) else _counts(pc.abs(positions))
     return (float(args[0].nbytes) if isinstance(args[0], pa.Array) else 0.0) + 8.0 * _total(reach, rows)
 
 
 def fields(call: Call, args: list[Value], rows: int) -> float:
-    """Of columns that are there for each row, whatever its text has."""
+    """Structs parsed from texts: each row has every field, whatever its text has."""
     return float(_width(call.type) * rows) + _total(lengths(args[0], rows), rows)
 
 
 def _width(type_: pa.DataType) -> int:
-    """About how many bytes a value has that is NULL or empty."""
+    """About how many bytes a NULL or empty value takes."""
     if pa.types.is_struct(type_):
         return 1 + sum(_width(field.type) for field in type_)
     return type_.bit_width // 8 + 1 if pa.types.is_primitive(type_) else 8

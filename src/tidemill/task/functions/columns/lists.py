@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from tidemill.kernels.columns import column
 from tidemill.state.keys.encoding import encode_datums
 from tidemill.state.keys.keys import Keys, group, sort
 from tidemill.state.keys.nested import elements, map_array
-from tidemill.task.functions.columns.compute import buffer
+from tidemill.task.functions.columns.compute import Array, buffer
 from tidemill.task.functions.columns.numpy_values import Bools, bitmap, validity
 from tidemill.task.functions.columns.registry import Value, as_array
 
@@ -29,7 +29,7 @@ class Lists:
 
     valid: Bools
     offsets: Ints
-    values: pa.Array[Any]
+    values: Array
 
     @property
     def lengths(self) -> Ints:
@@ -42,17 +42,17 @@ class Lists:
         return np.repeat(np.arange(len(self.valid)), self.lengths)
 
     @property
-    def entries(self) -> tuple[pa.Array[Any], pa.Array[Any]]:
+    def entries(self) -> tuple[Array, Array]:
         """Keys and values of maps."""
         structs = cast("pa.StructArray", self.values)
         return structs.field(0), structs.field(1)
 
-    def of(self, values: pa.Array[Any]) -> Lists:
+    def with_values(self, values: Array) -> Lists:
         """Arrays of the same lengths with other elements."""
         return Lists(self.valid, self.offsets, values)
 
 
-def entries_of(keys: pa.Array[Any], values: pa.Array[Any]) -> pa.StructArray:
+def entries_of(keys: Array, values: Array) -> pa.StructArray:
     """The elements of maps."""
     return pa.StructArray.from_arrays([keys, values], names=["key", "value"])
 
@@ -74,7 +74,7 @@ def take_apart(value: Value, rows: int) -> Lists:
     return Lists(valid, offsets, values)
 
 
-def put_together(type_: pa.DataType, lists: Lists) -> pa.Array[Any]:
+def put_together(type_: pa.DataType, lists: Lists) -> Array:
     """The array or map column of these parts."""
     check_elements(lists.offsets[-1])
     if pa.types.is_map(type_):
@@ -96,10 +96,20 @@ def offsets_of(lengths: Ints) -> Ints:
     return offsets
 
 
-def integers(array: pa.Array[Any]) -> Ints:
+def integers(array: Array) -> Ints:
     """An integer column as int64, 0 where NULL."""
     filled: Ints = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled
+
+
+def concatenated(parts: list[Lists]) -> Lists:
+    """The elements of several arrays of each row, one array behind the other; NULL where one of them is."""
+    valid = np.logical_and.reduce([part.valid for part in parts])
+    owners = np.concatenate([part.owners for part in parts])
+    order = np.argsort(owners, kind="stable")
+    order = order[valid[owners[order]]]
+    lengths = np.where(valid, np.sum([part.lengths for part in parts], axis=0), 0).astype(np.int64)
+    return Lists(valid, offsets_of(lengths), pa.concat_arrays([part.values for part in parts]).take(column(order)))
 
 
 def keep(lists: Lists, mask: Bools) -> Lists:
@@ -108,12 +118,12 @@ def keep(lists: Lists, mask: Bools) -> Lists:
     return Lists(lists.valid, offsets_of(counts), lists.values.filter(pa.array(mask)))
 
 
-def pick(lists: Lists, places: Ints, present: Bools) -> pa.Array[Any]:
+def pick(lists: Lists, places: Ints, present: Bools) -> Array:
     """The elements at some places among all of them, NULL where not ``present``."""
     return lists.values.take(column(np.where(present, places, 0), ~present))
 
 
-def identities(*columns: pa.Array[Any]) -> list[Ints]:
+def identities(*columns: Array) -> list[Ints]:
     """A number per value: equal numbers for equal values (NULL equals NULL, NaN equals NaN), over all columns."""
     keys = Keys.concat([Keys(*encode_datums([c])) for c in columns])
     ids, _ = group(keys)
@@ -121,7 +131,7 @@ def identities(*columns: pa.Array[Any]) -> list[Ints]:
     return [ids[bounds[i] : bounds[i + 1]] for i in range(len(columns))]
 
 
-def ranks(values: pa.Array[Any]) -> Ints:
+def ranks(values: Array) -> Ints:
     """The place of each value in Spark's order, NULL first; equal values have equal ranks."""
     keys = Keys(*encode_datums([values]))
     order = sort(keys)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.compute import Array, buffer, pc
 from tidemill.task.functions.columns.registry import Value, as_array
 
 Bytes = npt.NDArray[np.uint8]
@@ -25,7 +25,7 @@ def to_numpy(value: Value, rows: int) -> npt.NDArray[Any]:
     return values
 
 
-def from_numpy(values: npt.NDArray[Any], type_: pa.DataType, *nulls_of: pa.Array[Any]) -> pa.Array[Any]:
+def from_numpy(values: npt.NDArray[Any], type_: pa.DataType, *nulls_of: Array) -> Array:
     """``values`` as Arrow, NULL wherever one of ``nulls_of`` is NULL."""
     mask = np.zeros(len(values), dtype=bool)
     for array in nulls_of:
@@ -34,7 +34,7 @@ def from_numpy(values: npt.NDArray[Any], type_: pa.DataType, *nulls_of: pa.Array
     return pa.array(values, type_, mask=mask if mask.any() else None)
 
 
-def validity(array: pa.Array[Any]) -> Bools:
+def validity(array: Array) -> Bools:
     """Which values are not NULL; read-only where all are."""
     if not array.null_count:
         return np.broadcast_to(np.True_, len(array))
@@ -46,8 +46,8 @@ def bitmap(valid: Bools) -> pa.Buffer | None:
     return None if valid.all() else buffer(np.packbits(valid, bitorder="little"))
 
 
-def text_bytes(array: pa.Array[Any]) -> tuple[Bytes, Longs]:
-    """The bytes of a STRING or BINARY column, and where each value begins in them (n + 1); NULL is empty."""
+def text_bytes(array: Array) -> tuple[Bytes, Longs]:
+    """The bytes of a STRING or BINARY column and the offsets of its values (n + 1); NULL is empty."""
     if not len(array):
         return np.zeros(0, np.uint8), np.zeros(1, np.int64)
     _, offsets, data = array.buffers()

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import nulls, repeat
+from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions.columns.compute import Array, nulls, repeat
 from tidemill.task.functions.columns.sizes import check_size
 
 Value: TypeAlias = Any
@@ -45,8 +45,8 @@ class Function:
         The last arguments are functions of elements; the kernel gets a
         :class:`~tidemill.task.functions.nested.bodies.Body` for each of them.
     size : callable, optional
-        ``size(call, args, rows)`` tells how many bytes the kernel will make, about: for what may be many times as large
-        as the arguments, see :mod:`tidemill.task.functions.columns.growth`.
+        ``size(call, args, rows)`` estimates the bytes of a result that may be many times as large as the arguments, see
+        :mod:`tidemill.task.functions.columns.growth`.
     """
 
     name: str
@@ -97,16 +97,27 @@ def lookup(name: str) -> Function:
     return found
 
 
-def as_array(value: Value, rows: int) -> pa.Array[Any]:
+def as_array(value: Value, rows: int) -> Array:
     """``value`` as an array of ``rows`` values."""
     if isinstance(value, pa.Scalar):
         if not pa.types.is_primitive(value.type):
             check_size(float(repeat(value, 1).nbytes) * rows)
-        return repeat(value, rows) if rows else nulls(0, value.type)  # no array is not repeated 0 times
+        return repeat(value, rows) if rows else nulls(0, value.type)  # pa.repeat(value, 0) fails
     if isinstance(value, pa.ChunkedArray):
         value = value.combine_chunks()
-    array: pa.Array[Any] = value
+    array: Array = value
     return array
+
+
+def apply(name: str, array: Array, type_: pa.DataType, **options: object) -> Array:
+    """Call a registered function on a column, for functions that are built on others."""
+    call = Call(name, (Ref(0, array.type),), type_, True, tuple(options.items()))
+    return as_array(lookup(name).kernel(call, [array], len(array)), len(array))
+
+
+def try_cast(array: Array, type_: pa.DataType, zone: str | None = None) -> Array:
+    """``try_cast`` of a column, by the clock of a zone; None for UTC."""
+    return apply("cast", array, type_, mode="try", **({} if zone is None else {"zone": zone}))
 
 
 def fails_unless_try(call: Call) -> bool:

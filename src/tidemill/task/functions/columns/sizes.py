@@ -1,13 +1,13 @@
-"""What functions may make at once: some make much of little, as ``repeat`` and ``sequence`` do."""
+"""How large a computed column may be: ``repeat`` and ``sequence``, for one, make large ones of small arguments."""
 
 from __future__ import annotations
 
 from tidemill.errors import EvaluationError
 
 MOST_BYTES = 128 << 20
-"""Of one column of one batch, where memory is not scarce."""
+"""Most bytes of a column of a batch, where memory is not scarce."""
 LIST_COPIES = 2
-"""How often the list of a group counts: it is stored, compared with the one before, and handed on."""
+"""Copies of a group's list in memory: it is stored, compared with the one before, and sent on."""
 _LEAST_BYTES = 1 << 20
 _most = MOST_BYTES
 
@@ -17,13 +17,13 @@ class TooLargeError(EvaluationError):
 
 
 def allow(memory_bytes: int) -> None:
-    """Set what a column may have in this process from now on, given what a task may hold; 0 for as much as usual."""
+    """Set the most bytes of a column in this process from the memory of a task; 0 sets the default."""
     global _most
     _most = max(_LEAST_BYTES, min(MOST_BYTES, memory_bytes // 4)) if memory_bytes else MOST_BYTES
 
 
 def check_size(size: float, copies: int = 1) -> None:
-    """Say so before bytes are made that a task may not hold.
+    """Fail before a column is computed that a task may not hold.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def check_size(size: float, copies: int = 1) -> None:
 
 
 def list_too_large() -> EvaluationError:
-    """The error of a group that an aggregate makes a list of which a task may not hold."""
+    """The error of a group whose list, in an aggregate, a task may not hold."""
     return EvaluationError(
         "TM3020",
         "a step needs more memory than it may use",
@@ -55,7 +55,7 @@ def list_too_large() -> EvaluationError:
 
 
 def partition_too_large(rows: int, size: int) -> TooLargeError:
-    """The error of a window's partition of which a task may not hold all rows."""
+    """The error of a window's partition whose rows a task may not hold."""
     return TooLargeError(
         "TM3020",
         "a step needs more memory than it may use",

@@ -1,8 +1,8 @@
 """Columns of text and bytes as buffers for kernels, and columns made of what kernels write.
 
-A kernel that makes texts is called twice. The first call has no room for bytes and says how many each row needs, the
-second call writes them where :func:`made` has added the sizes up to. Constants are not repeated: all their rows are
-the same bytes.
+A kernel that makes texts is called twice. The first call gets no room for bytes and returns how many each row needs;
+the second call writes them at offsets that :func:`make_texts` has computed from these. Constants are not repeated: all
+their rows are the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import buffer, nulls
+from tidemill.task.functions.columns.compute import Array, buffer, nulls
 from tidemill.task.functions.columns.numpy_values import Bools, Bytes, Longs, bitmap, to_numpy, validity, words_of
 from tidemill.task.functions.columns.registry import Fails, Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
@@ -30,7 +30,7 @@ _NOTHING: Bytes = np.zeros(0, np.uint8)
 
 @dataclass(frozen=True)
 class Texts:
-    """Row i is ``raw[first[i]:last[i]]``; what a NULL row has may be anything."""
+    """Row i is ``raw[first[i]:last[i]]``; the bytes of a NULL row are undefined."""
 
     raw: Bytes
     first: Ints
@@ -39,7 +39,7 @@ class Texts:
 
     @property
     def parts(self) -> tuple[Bytes, Ints, Ints]:
-        """What kernels take."""
+        """The arguments of kernels."""
         return self.raw, self.first, self.last
 
 
@@ -52,7 +52,7 @@ def texts(value: Value, rows: int) -> Texts:
     array = as_array(value, rows)
     if not rows:
         return Texts(_NOTHING, np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.bool_))
-    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):  # of wider places
+    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):  # of 64-bit offsets
         array = array.cast(pa.string() if pa.types.is_large_string(array.type) else pa.binary())
     _, offsets, data = array.buffers()
     starts = words_of(offsets, np.int32)[array.offset : array.offset + rows + 1]
@@ -68,12 +68,12 @@ def longs(value: Value, rows: int) -> tuple[Longs, Bools]:
     return to_numpy(array, rows).astype(np.int64), validity(array)
 
 
-def nullable(values: npt.NDArray[Any], type_: pa.DataType, valid: Bools) -> pa.Array[Any]:
+def nullable(values: npt.NDArray[Any], type_: pa.DataType, valid: Bools) -> Array:
     """Numbers or booleans as a column, NULL where not ``valid``."""
     return pa.array(values, type_, mask=None if valid.all() else ~valid)
 
 
-def made(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]) -> pa.Array[Any]:
+def make_texts(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]) -> Array:
     """The texts that ``write(ends, room)`` makes.
 
     Parameters
@@ -84,12 +84,12 @@ def made(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]
         Rows that are not NULL.
     write : callable
         With an empty ``room`` it writes the size of row i to ``ends[i + 1]``; else row i to
-        ``room[ends[i]:ends[i + 1]]``, which is to be left alone where that is empty.
+        ``room[ends[i]:ends[i + 1]]``, which it must not touch where that is empty.
 
     Raises
     ------
     TooLargeError
-        TM3020 when the texts together are larger than what a column may have.
+        TM3020 when the texts together are larger than a column may be.
     """
     rows = len(valid)
     ends = np.zeros(rows + 1, np.int64)
@@ -103,11 +103,11 @@ def made(type_: pa.DataType, valid: Bools, write: Callable[[Longs, Bytes], None]
     return pa.Array.from_buffers(type_, rows, [bitmap(valid), buffer(ends.astype(np.int32)), buffer(room)])
 
 
-def cut(type_: pa.DataType, text: Texts, valid: Bools, ranges: Callable[[Ints, Ints], None]) -> pa.Array[Any]:
-    """The parts of texts that ``ranges(first, last)`` says, as places in ``text.raw``."""
+def cut(type_: pa.DataType, text: Texts, valid: Bools, ranges: Callable[[Ints, Ints], None]) -> Array:
+    """The parts of texts whose bounds in ``text.raw`` ``ranges(first, last)`` writes."""
     first, last = np.empty(len(valid), np.int32), np.empty(len(valid), np.int32)
     ranges(first, last)
-    return made(type_, valid, lambda ends, room: copy_ranges(text.raw, first, last, ends, room))
+    return make_texts(type_, valid, lambda ends, room: copy_ranges(text.raw, first, last, ends, room))
 
 
 def of_columns(name: str, *, sql: tuple[str, ...] = (), fails: Fails = False) -> Callable[[Kernel], Kernel]:

@@ -1,10 +1,10 @@
-"""The fields of texts that each are one record of CSV, as the parser of Spark finds them.
+"""Splitting texts, each one record of CSV, into fields as Spark's parser does.
 
 This is the parser of univocity 2.9 with its ``UnescapedQuoteHandling.STOP_AT_DELIMITER``, and the escape character
 escaping itself. A field that begins with a quote is *quoted*: up to a quote with a separator, or blanks and a
 separator, behind it. When anything else comes behind the quote, the field is taken *as it is* up to the next separator.
 When an escape character comes behind it, what follows up to the next separator is read as if it were not quoted, that
-separator is lost, and the field goes on: univocity does so, too. Newlines are data.
+separator is lost, and the field goes on, as in univocity. Newlines are data.
 
 States are numbered as follows: 1 is quoted, 2 is behind a quote and an escape character, 3 is as it is.
 """
@@ -23,6 +23,7 @@ _FOUR_BYTES = 0xF0
 _NOTHING = -1
 
 
+# In one piece: split by state it takes 25 % longer for records of quoted fields (55 ms in place of 44 ms for 200,000).
 @inlined
 def _quoted_field(
     data: Any, i: Any, end: Any, delimiter: Any, quote: Any, escape: Any, out: Any, begin: Any

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import columns_of, pc
+from tidemill.task.functions.columns.compute import Array, columns_of, null_unless, pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.documents.json_write import decimal_texts
 from tidemill.task.functions.numbers.number_text import float_text
@@ -25,10 +23,10 @@ def _to_csv(call: Call, args: list[Value], rows: int) -> Value:
         for place, values in enumerate(columns_of(array))
     ]
     texts = pc.binary_join_element_wise(*fields, separator)
-    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
+    return null_unless(array.is_valid(), texts)
 
 
-def _texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
+def _texts(array: Array, formats: TimeFormats) -> Array:
     type_ = array.type
     if pa.types.is_floating(type_):
         return float_text(array)
@@ -39,14 +37,14 @@ def _texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
     return array.cast(pa.string())
 
 
-def _written(texts: pa.Array[Any], separator: str, first: bool) -> pa.Array[Any]:
+def _written(texts: Array, separator: str, first: bool) -> Array:
     """Texts without the blanks around them, in quotes where they would be read as something else."""
     behind = pc.utf8_ltrim(texts, _BLANKS)
     trimmed = pc.utf8_rtrim(behind, _BLANKS)
     quoted = pc.equal(trimmed, "")
-    for mark in (separator, '"', "\n", "\r"):  # also where it is one of the blanks that go
+    for mark in (separator, '"', "\n", "\r"):  # also where it is trimmed
         quoted = pc.or_(quoted, pc.match_substring(behind, mark))
-    if first:  # it would begin a comment
+    if first:  # read again, it would begin a comment
         quoted = pc.or_(quoted, pc.starts_with(texts, "#"))
     escaped = pc.replace_substring(pc.replace_substring(trimmed, "\\", "\\\\"), '"', '\\"')
     return pc.if_else(quoted, pc.binary_join_element_wise('"', escaped, '"', ""), trimmed)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from tidemill.formats.json_tokens.paths import evaluate_path, last_values, parse_path
-from tidemill.formats.json_tokens.rendering import ROOM
+from tidemill.formats.json_tokens.rendering import Numbers
 from tidemill.formats.json_tokens.tokens import ARRAY, CONTROL_CHARACTERS, OBJECT, SINGLE_QUOTES, Tokens
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import element_type, fields_of, nulls, pc
+from tidemill.task.functions.columns.compute import Array, element_type, fields_of, null_where, nulls, pc
 from tidemill.task.functions.columns.lists import Ints, Lists, offsets_of, put_together
-from tidemill.task.functions.columns.numpy_values import validity
+from tidemill.task.functions.columns.numpy_values import Bytes, validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
-from tidemill.task.functions.documents.json_texts import java_numbers, members, rendered, text_column, tokens_of
+from tidemill.task.functions.documents.json_texts import members, put_texts, rendered, text_column, tokens_of
 
 _HIVE = SINGLE_QUOTES | CONTROL_CHARACTERS
 """What these functions take beside JSON, as in Hive."""
@@ -35,7 +33,7 @@ def _get_json_object(call: Call, args: list[Value], rows: int) -> Value:
     return result
 
 
-def _at_path(texts: pa.Array[Any], path: str | None) -> pa.Array[Any]:
+def _at_path(texts: Array, path: str | None) -> Array:
     steps = None if path is None else parse_path(path)
     if steps is None:
         return pa.nulls(len(texts), pa.string())
@@ -43,17 +41,13 @@ def _at_path(texts: pa.Array[Any], path: str | None) -> pa.Array[Any]:
     rows = len(texts)
     if not len(tokens.kinds):
         return pa.nulls(rows, pa.string())
-    numbers = java_numbers(tokens, tokens.roots)
-    roots = np.where(tokens.roots < 0, 0, tokens.roots)
-    sizes = np.where(tokens.roots < 0, 0, tokens.ends[roots] - tokens.starts[roots])
-    out = np.empty(int(sizes.sum()) * 5 // 4 + 64 + ROOM * int(sizes.max(initial=0)), np.uint8)
-    offsets, found = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
-    done = 0
-    while done < rows:
-        done += evaluate_path(tokens, numbers, steps, tokens.roots[done:], out, offsets[done:], found[done:])
-        if done < rows:
-            out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
-    return text_column(out[: offsets[-1]], offsets, ~found)
+    found = np.zeros(rows, np.bool_)
+
+    def put(numbers: Numbers, done: int, out: Bytes, offsets: Ints) -> int:
+        return int(evaluate_path(tokens, numbers, steps, tokens.roots[done:], out, offsets, found[done:]))
+
+    content, offsets = put_texts(tokens, tokens.roots, put)
+    return text_column(content, offsets, ~found)
 
 
 @function("json_tuple", strict=False)
@@ -64,7 +58,7 @@ def _json_tuple(call: Call, args: list[Value], rows: int) -> Value:
     fields = [rendered(tokens, c, lenient=False) for c in chosen]
     broken = np.logical_or.reduce([(c >= 0) & ~validity(f) for c, f in zip(chosen, fields, strict=True)])
     if broken.any():
-        fields = [pc.if_else(pa.array(broken), pa.scalar(None, pa.string()), f) for f in fields]
+        fields = [null_where(pa.array(broken), f) for f in fields]
     entries = pa.StructArray.from_arrays(fields, fields=fields_of(element_type(call.type)))
     return put_together(call.type, Lists(np.ones(rows, np.bool_), np.arange(rows + 1), entries))
 

@@ -1,8 +1,8 @@
 """``from_json``: texts as structs, arrays and maps, column by column over the tokens.
 
-As in Spark a value of another kind than its type is *wrong*: it is NULL, and wrong is the array or map that it is in. A
-struct keeps its other fields; it, and what it is in, is *partial* then. A text with something wrong or partial in it is
-malformed, which its column of corrupt records shows and FAILFAST refuses.
+As in Spark a value of another kind than its type is *wrong*: it is NULL, and the array or map that holds it is wrong,
+too. A struct keeps its other fields; it, and whatever holds it, is then *partial*. A text with a wrong or partial value
+is malformed: the column of corrupt records shows it, and FAILFAST refuses it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,18 @@ from tidemill.formats.json_tokens.tokens import (
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.compute import columns_of, element_type, fields_of, pc
+from tidemill.task.functions.columns.compute import (
+    Array,
+    columns_of,
+    element_type,
+    fields_of,
+    null_unless,
+    null_where,
+    pc,
+)
 from tidemill.task.functions.columns.lists import Ints, Lists, entries_of, offsets_of, put_together
 from tidemill.task.functions.columns.numpy_values import Bools, bitmap, validity
-from tidemill.task.functions.columns.registry import Value, as_array, function
+from tidemill.task.functions.columns.registry import Value, as_array, function, try_cast
 from tidemill.task.functions.documents.json_paths import fields_called
 from tidemill.task.functions.documents.json_texts import doubles, kinds_of, members, rendered, token_texts, tokens_of
 from tidemill.task.functions.times.time_formats import TimeFormats, formats_of, read_times
@@ -45,7 +53,7 @@ _INFINITIES = ("NaN", "+INF", "+Infinity", "Infinity", "INF", "-INF", "-Infinity
 class Read(NamedTuple):
     """Values, which of them are wrong, and which are partial."""
 
-    array: pa.Array[Any]
+    array: Array
     wrong: Bools
     partial: Bools
 
@@ -53,7 +61,7 @@ class Read(NamedTuple):
 @function("from_json", fails=lambda call: call.option("mode") == "FAILFAST", size=growth.fields)
 def _from_json(call: Call, args: list[Value], rows: int) -> Value:
     texts = as_array(args[0], rows)
-    there = validity(texts) & pc.not_equal(pc.utf8_trim_whitespace(texts), "").fill_null(False).to_numpy(
+    present = validity(texts) & pc.not_equal(pc.utf8_trim_whitespace(texts), "").fill_null(False).to_numpy(
         zero_copy_only=False
     )
     tokens = tokens_of(texts, _FROM_JSON)
@@ -61,12 +69,12 @@ def _from_json(call: Call, args: list[Value], rows: int) -> Value:
     if pa.types.is_struct(type_):
         corrupt = call.option("corrupt")
         read = _root_struct(tokens, formats, type_, corrupt)
-        malformed = there & (read.wrong | read.partial)
-        array = _with_corrupt(read.array, type_, corrupt, texts, malformed, there)
+        malformed = present & (read.wrong | read.partial)
+        array = _with_corrupt(read.array, type_, corrupt, texts, malformed, present)
     else:
         roots = np.where(kinds_of(tokens, tokens.roots) == NULL, -1, tokens.roots)
         read = _root_list(tokens, formats, type_, roots)
-        malformed = there & (read.wrong | read.partial | (roots < 0))
+        malformed = present & (read.wrong | read.partial | (roots < 0))
         array = read.array
     if call.option("mode") == "FAILFAST" and malformed.any():
         raise EvaluationError(
@@ -101,21 +109,21 @@ def _root_list(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, roots: 
 
 
 def _with_corrupt(
-    array: pa.Array[Any], type_: pa.DataType, corrupt: str | None, texts: pa.Array[Any], malformed: Bools, there: Bools
-) -> pa.Array[Any]:
+    array: Array, type_: pa.DataType, corrupt: str | None, texts: Array, malformed: Bools, present: Bools
+) -> Array:
     """The structs with their column of corrupt records; NULL where there is no text."""
     fields = dict(zip([f.name for f in array.type], columns_of(array), strict=True))
     if corrupt is not None:
-        fields[corrupt] = pc.if_else(pa.array(malformed), texts, pa.scalar(None, pa.string()))
+        fields[corrupt] = null_unless(pa.array(malformed), texts)
     columns = [fields[f.name] for f in fields_of(type_)]
-    mask = None if there.all() else pa.array(~there)
+    mask = None if present.all() else pa.array(~present)
     if not columns:
-        return pa.StructArray.from_buffers(type_, len(texts), [bitmap(there)])
+        return pa.StructArray.from_buffers(type_, len(texts), [bitmap(present)])
     return pa.StructArray.from_arrays(columns, fields=fields_of(type_), mask=mask)
 
 
 def _read(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, *, root: bool = False) -> Read:
-    """The values of a type; -1 and NULL of JSON are NULL, at the root they are wrong."""
+    """Values as a type; -1 and JSON's null are NULL, but wrong at the root."""
     kinds = kinds_of(tokens, chosen)
     if pa.types.is_struct(type_):
         return _structs(tokens, formats, type_, chosen, kinds, root)
@@ -143,8 +151,8 @@ def _structs(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: I
     return Read(pa.StructArray.from_arrays(columns, fields=fields_of(type_), mask=mask), wrong, partial)
 
 
-def _field(tokens: Tokens, formats: TimeFormats, field: pa.Field[Any], objects: Ints) -> tuple[pa.Array[Any], Bools]:
-    """A field of objects, and where it is malformed. Of values given twice the last one counts that is not wrong."""
+def _field(tokens: Tokens, formats: TimeFormats, field: pa.Field[Any], objects: Ints) -> tuple[Array, Bools]:
+    """A field of objects, and where it is malformed. Of repeated keys the last value that is not wrong counts."""
     found, counts = fields_called(tokens, objects, field.name, skip_nulls=False)
     read = _read(tokens, formats, field.type, found)
     array, malformed, open_ = read.array, read.wrong | read.partial, read.wrong
@@ -187,39 +195,34 @@ def _lists(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Int
     return Read(put_together(type_, Lists(valid, offsets_of(lengths), values)), wrong, partial)
 
 
-def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa.Array[Any]:
+def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> Array:
     """Scalars, NULL where the token is of another kind or does not fit."""
     if pa.types.is_string(type_):
         return rendered(tokens, np.where(kinds == NULL, -1, chosen), lenient=True)
     if pa.types.is_boolean(type_):
         return column(kinds == TRUE, (kinds != TRUE) & (kinds != FALSE))
     if pa.types.is_integer(type_):
-        return _cast(token_texts(tokens, np.where(kinds == INTEGER, chosen, -1)), type_)
+        return try_cast(token_texts(tokens, np.where(kinds == INTEGER, chosen, -1)), type_)
     texts = rendered(tokens, np.where(kinds == TEXT, chosen, -1), lenient=True)
     number = (kinds == INTEGER) | (kinds == FRACTION) | (kinds == SPECIAL)
     numbers = token_texts(tokens, np.where(number, chosen, -1))
     if pa.types.is_floating(type_):
         named = pc.is_in(texts, value_set=pa.array(_INFINITIES))
-        special = pc.if_else(named, texts, pa.scalar(None, pa.string()))
+        special = null_unless(named, texts)
         numbers = pc.if_else(pc.equal(numbers, "-0"), "0", numbers)  # a whole number has no negative zero
         return doubles(pc.coalesce(numbers, special)).cast(type_)
     if pa.types.is_decimal(type_):
-        numbers = pc.if_else(pa.array(kinds == SPECIAL), pa.scalar(None, pa.string()), numbers)
+        numbers = null_where(pa.array(kinds == SPECIAL), numbers)
         written = pc.replace_substring(texts, ",", "")
-        written = pc.if_else(pc.match_substring_regex(written, r"\s"), pa.scalar(None, pa.string()), written)
-        return _cast(pc.coalesce(numbers, written), type_)
+        written = null_where(pc.match_substring_regex(written, r"\s"), written)
+        return try_cast(pc.coalesce(numbers, written), type_)
     found = read_times(texts, type_, formats)
     if pa.types.is_date(type_) and formats.date is None:
-        days = _cast(pc.if_else(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"), texts, None), pa.int32())
+        days = try_cast(pc.if_else(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"), texts, None), pa.int32())
         return pc.coalesce(found, days.cast(pa.date32()))
     if pa.types.is_timestamp(type_) and type_.tz:
-        seconds = _cast(token_texts(tokens, np.where(kinds == INTEGER, chosen, -1)), pa.int64())
+        seconds = try_cast(token_texts(tokens, np.where(kinds == INTEGER, chosen, -1)), pa.int64())
         inside = pc.less_equal(pc.abs(seconds), 2**63 // 1_000_000)
-        seconds = pc.if_else(inside, seconds, pa.scalar(None, pa.int64()))
+        seconds = null_unless(inside, seconds)
         return pc.coalesce(found, pc.multiply(seconds, 1_000_000).cast(type_))
     return found
-
-
-def _cast(texts: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
-    """``try_cast`` of texts that are not times."""
-    return read_times(texts, type_, TimeFormats())

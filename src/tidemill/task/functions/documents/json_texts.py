@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -10,19 +10,19 @@ import pyarrow as pa
 
 from tidemill.formats.json_tokens.rendering import ROOM, Numbers, put_values
 from tidemill.formats.json_tokens.tokens import FRACTION, SPECIAL, Tokens, count_members, list_members, tokenise
-from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.compute import Array, buffer, pc
 from tidemill.task.functions.columns.lists import Ints, offsets_of
 from tidemill.task.functions.columns.numpy_values import Bytes, bitmap, text_bytes, validity
 from tidemill.task.functions.numbers.number_text import float_text
 
 
-def text_column(data: Bytes, offsets: Ints, missing: npt.NDArray[np.bool_]) -> pa.Array[Any]:
+def text_column(data: Bytes, offsets: Ints, missing: npt.NDArray[np.bool_]) -> Array:
     """Texts from their bytes and offsets."""
     buffers = [bitmap(~missing), buffer(offsets.astype(np.int32)), buffer(data)]
     return pa.Array.from_buffers(pa.string(), len(missing), buffers)
 
 
-def tokens_of(array: pa.Array[Any], extras: int) -> Tokens:
+def tokens_of(array: Array, extras: int) -> Tokens:
     """The tokens of a column of texts; a NULL has none."""
     data, offsets = text_bytes(array)
     found = tokenise(data, offsets, extras)
@@ -31,7 +31,7 @@ def tokens_of(array: pa.Array[Any], extras: int) -> Tokens:
     return found
 
 
-def token_texts(tokens: Tokens, chosen: Ints) -> pa.Array[Any]:
+def token_texts(tokens: Tokens, chosen: Ints) -> Array:
     """The text of each chosen token as it is written, NULL for -1."""
     missing = chosen < 0
     if not len(tokens.kinds):
@@ -82,7 +82,7 @@ def kinds_of(tokens: Tokens, chosen: Ints) -> Ints:
     return np.where(chosen < 0, -1, tokens.kinds[np.where(chosen < 0, 0, chosen)].astype(np.int64))
 
 
-def doubles(texts: pa.Array[Any]) -> pa.Array[Any]:
+def doubles(texts: Array) -> Array:
     """Numbers of JSON as doubles; ``INF`` is understood, too."""
     special = pc.match_substring(texts, "I")
     if pc.any(special).as_py():
@@ -91,21 +91,37 @@ def doubles(texts: pa.Array[Any]) -> pa.Array[Any]:
     return texts.cast(pa.float64())
 
 
-def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array[Any]:
+def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> Array:
     """Values as Jackson writes them, NULL for -1; a text that is the value itself without quotes.
 
     Half of a surrogate pair in that is ``?`` if ``lenient``, else the value is NULL.
     """
-    numbers = java_numbers(tokens, chosen)
     wanted = chosen.astype(np.int64)
-    places = np.where(wanted < 0, 0, wanted)
+    content, offsets = put_texts(
+        tokens,
+        wanted,
+        lambda numbers, done, out, offsets: put_values(tokens, numbers, wanted[done:], lenient, out, offsets),
+    )
+    return text_column(content, offsets, wanted < 0)
+
+
+def put_texts(tokens: Tokens, chosen: Ints, put: Callable[[Numbers, int, Bytes, Ints], int]) -> tuple[Bytes, Ints]:
+    """A text for each chosen token, as bytes and offsets; -1 is empty.
+
+    Parameters
+    ----------
+    put : callable
+        ``put(numbers, done, out, offsets)`` writes the texts from number ``done`` on and returns how many found room.
+    """
+    numbers = java_numbers(tokens, chosen)
+    places = np.where(chosen < 0, 0, chosen)
     sizes = tokens.ends[places] - tokens.starts[places] if len(tokens.kinds) else np.zeros(len(chosen), np.int64)
-    sizes[wanted < 0] = 0
+    sizes[chosen < 0] = 0
     out = np.empty(int(sizes.sum()) * 5 // 4 + 64 + ROOM * int(sizes.max(initial=0)), np.uint8)
     offsets = np.zeros(len(chosen) + 1, np.int64)
     done = 0
     while done < len(chosen):
-        done += put_values(tokens, numbers, wanted[done:], lenient, out, offsets[done:])
+        done += put(numbers, done, out, offsets[done:])
         if done < len(chosen):
             out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
-    return text_column(out[: offsets[-1]], offsets, wanted < 0)
+    return out[: offsets[-1]], offsets

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import columns_of, pc
+from tidemill.task.functions.columns.compute import Array, columns_of, null_unless, pc
 from tidemill.task.functions.columns.lists import Lists, put_together, take_apart
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.numbers.number_text import float_text
@@ -24,14 +24,14 @@ _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 def _to_json(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
     texts = _texts(array, bool(call.option("ignore_nulls", True)), formats_of(call))
-    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
+    return null_unless(array.is_valid(), texts)
 
 
-def _joined(*parts: object) -> pa.Array[Any]:
+def _joined(*parts: object) -> Array:
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 
-def _texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array[Any]:
+def _texts(array: Array, ignore: bool, formats: TimeFormats) -> Array:
     """The text of each value, ``null`` for NULL."""
     type_ = array.type
     if pa.types.is_struct(type_):
@@ -40,10 +40,10 @@ def _texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array
         texts = _member_texts(array, ignore, formats)
     else:
         texts = _leaf_texts(array, formats)
-    return pc.fill_null(pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string())), "null")
+    return pc.fill_null(null_unless(array.is_valid(), texts), "null")
 
 
-def _struct_texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array[Any]:
+def _struct_texts(array: Array, ignore: bool, formats: TimeFormats) -> Array:
     pieces = []
     for field, values in zip(array.type, columns_of(array), strict=True):
         name = "," + quoted(pa.array([field.name]))[0].as_py() + ":"
@@ -56,7 +56,7 @@ def _struct_texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> p
     return _joined(pa.repeat("{", len(array)), inside, "}")
 
 
-def _member_texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> pa.Array[Any]:
+def _member_texts(array: Array, ignore: bool, formats: TimeFormats) -> Array:
     lists = take_apart(array, len(array))
     if pa.types.is_map(array.type):
         keys, values = lists.entries
@@ -70,7 +70,7 @@ def _member_texts(array: pa.Array[Any], ignore: bool, formats: TimeFormats) -> p
     return _joined(pa.repeat(left, len(array)), inside, right)
 
 
-def _leaf_texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
+def _leaf_texts(array: Array, formats: TimeFormats) -> Array:
     type_ = array.type
     if pa.types.is_string(type_):
         return quoted(array)
@@ -89,7 +89,7 @@ def _leaf_texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
     return array.cast(pa.string())
 
 
-def decimal_texts(array: pa.Array[Any]) -> pa.Array[Any]:
+def decimal_texts(array: Array) -> Array:
     """As ``BigDecimal.toString`` writes them: with an exponent below a millionth."""
     texts = array.cast(pa.string())
     scale = array.type.scale
@@ -121,7 +121,7 @@ def _java_decimal(text: str) -> str:
     return f"{'-' * sign}{number[0]}{rest}E{adjusted}"
 
 
-def quoted(array: pa.Array[Any]) -> pa.Array[Any]:
+def quoted(array: Array) -> Array:
     """Texts in quotes, with what JSON must escape escaped."""
     texts = array
     if pc.any(pc.match_substring_regex(texts, '[\\x00-\\x1f"\\\\]')).as_py():

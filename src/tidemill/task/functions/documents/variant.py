@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +27,11 @@ from tidemill.formats.json_tokens.tokens import (
     nth_members,
 )
 from tidemill.kernels.columns import column
-from tidemill.task.expressions import Call, Ref
-from tidemill.task.functions.columns.compute import columns_of, element_type, pc, repeat
+from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import Array, columns_of, element_type, null_unless, null_where, pc, repeat
 from tidemill.task.functions.columns.lists import Ints, Lists, entries_of, offsets_of, put_together
 from tidemill.task.functions.columns.numpy_values import Bools, validity
-from tidemill.task.functions.columns.registry import FUNCTIONS, Value, as_array, fails_unless_try, function
+from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function, try_cast
 from tidemill.task.functions.documents.json_paths import fields_called
 from tidemill.task.functions.documents.json_texts import kinds_of, members, rendered, token_texts, tokens_of
 from tidemill.task.functions.documents.json_write import quoted
@@ -45,7 +44,7 @@ _DIGITS = 38
 
 
 def parse_variant_path(text: str) -> tuple[tuple[str, str | int], ...] | None:
-    """Keys and indices of ``$.a[0]['b']``; None where it is no path."""
+    """Keys and indices of ``$.a[0]['b']``; None where it is not a path."""
     if not text.startswith("$"):
         return None
     at = 1
@@ -63,7 +62,7 @@ def parse_variant_path(text: str) -> tuple[tuple[str, str | int], ...] | None:
     return tuple(steps)
 
 
-def _variants(texts: pa.Array[Any]) -> pa.Array[Any]:
+def _variants(texts: Array) -> Array:
     mask = None if not texts.null_count else pc.is_null(texts)
     return pa.StructArray.from_arrays([texts], fields=list(VARIANT), mask=mask)
 
@@ -73,8 +72,8 @@ def _parsed(value: Value, rows: int) -> Tokens:
     return tokens_of(array, 0)
 
 
-def _twice(tokens: Tokens) -> Bools:
-    """Which roots hold an object with the same key twice."""
+def _repeated_keys(tokens: Tokens) -> Bools:
+    """Which roots hold an object with the same key repeated."""
     objects = np.flatnonzero(tokens.kinds == OBJECT)
     counts, places = members(tokens, objects)
     keys = rendered(tokens, places[::2], lenient=True).dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -84,7 +83,7 @@ def _twice(tokens: Tokens) -> Bools:
     return _roots_of(tokens, objects[owners[firsts[times > 1]]])
 
 
-def _halves(tokens: Tokens) -> Bools:
+def _half_surrogates(tokens: Tokens) -> Bools:
     """Which roots have a text with half of a surrogate pair."""
     escaped = np.flatnonzero((tokens.kinds == TEXT) & ((tokens.flags & ESCAPED) != 0))
     bad = escaped[~validity(rendered(tokens, escaped, lenient=False))]
@@ -92,7 +91,7 @@ def _halves(tokens: Tokens) -> Bools:
 
 
 def _roots_of(tokens: Tokens, inside: Ints) -> Bools:
-    """Which roots hold some tokens."""
+    """The roots that hold the given tokens, as a mask."""
     present = np.flatnonzero(tokens.roots >= 0)
     result = np.zeros(len(tokens.roots), np.bool_)
     result[present[np.searchsorted(tokens.roots[present], inside, side="right") - 1]] = True
@@ -103,19 +102,19 @@ def _roots_of(tokens: Tokens, inside: Ints) -> Bools:
 def _parse_json(call: Call, args: list[Value], rows: int) -> Value:
     texts = as_array(args[0], rows)
     tokens = tokens_of(texts, 0)
-    bad, twice = validity(texts) & (tokens.roots < 0), np.zeros(rows, np.bool_)
+    bad, repeated = validity(texts) & (tokens.roots < 0), np.zeros(rows, np.bool_)
     if len(tokens.kinds):
-        bad |= _halves(tokens)
-        twice = _twice(tokens)
-    if call.option("mode") == "ansi" and (bad | twice).any():
-        row = int(np.flatnonzero(bad | twice)[0])
-        what = "a text is not JSON" if bad[row] else "an object of JSON has the same key twice"
+        bad |= _half_surrogates(tokens)
+        repeated = _repeated_keys(tokens)
+    if call.option("mode") == "ansi" and (bad | repeated).any():
+        row = int(np.flatnonzero(bad | repeated)[0])
+        what = "a text is not JSON" if bad[row] else "an object of JSON has the same key repeated"
         raise EvaluationError("TM3004", what, got=repr(texts[row].as_py()), hint="try_parse_json gives NULL")
-    return _variants(whole_texts(tokens, np.where(bad | twice, -1, tokens.roots)))
+    return _variants(whole_texts(tokens, np.where(bad | repeated, -1, tokens.roots)))
 
 
-def whole_texts(tokens: Tokens, chosen: Ints) -> pa.Array[Any]:
-    """The text of each chosen value as it stands there, texts with their quotes; NULL for -1."""
+def whole_texts(tokens: Tokens, chosen: Ints) -> Array:
+    """The text of each chosen value as it was written, strings with their quotes; NULL for -1."""
     if not len(tokens.kinds):
         return pa.nulls(len(chosen), pa.string())
     wide = Tokens(
@@ -153,7 +152,7 @@ def _variant_get(call: Call, args: list[Value], rows: int) -> Value:
     return _as(tokens, chosen, call.type, call.option("mode") == "try")
 
 
-def _as(tokens: Tokens, chosen: Ints, type_: pa.DataType, lenient: bool) -> pa.Array[Any]:
+def _as(tokens: Tokens, chosen: Ints, type_: pa.DataType, lenient: bool) -> Array:
     """Values as a type; what cannot be cast is NULL or fails."""
     kinds = kinds_of(tokens, chosen)
     if pa.types.is_struct(type_):
@@ -175,7 +174,7 @@ def _as(tokens: Tokens, chosen: Ints, type_: pa.DataType, lenient: bool) -> pa.A
             # A variant has its keys in order.
             ranks = pc.rank(keys.cast(pa.binary())).to_numpy() if len(keys) else np.zeros(0, np.int64)
             order = column(np.lexsort((ranks, np.repeat(np.arange(len(chosen)), counts))))
-            values: pa.Array[Any] = entries_of(keys.take(order), items.take(order))
+            values: Array = entries_of(keys.take(order), items.take(order))
         else:
             values = _as(tokens, places, element_type(type_), lenient)
         return put_together(type_, Lists(inside, offsets_of(counts), values))
@@ -190,7 +189,7 @@ def _check(tokens: Tokens, chosen: Ints, bad: Bools, type_: pa.DataType, lenient
         raise EvaluationError("TM3003", "a value cannot be cast", got=f"{shown} as {type_}", hint="use try_variant_get")
 
 
-def _scalars(tokens: Tokens, chosen: Ints, kinds: Ints, type_: pa.DataType) -> pa.Array[Any]:
+def _scalars(tokens: Tokens, chosen: Ints, kinds: Ints, type_: pa.DataType) -> Array:
     if pa.types.is_string(type_):
         return variant_texts(tokens, np.where(kinds == NULL, -1, chosen), quote=False)
     number = (kinds == INTEGER) | (kinds == FRACTION)
@@ -199,25 +198,18 @@ def _scalars(tokens: Tokens, chosen: Ints, kinds: Ints, type_: pa.DataType) -> p
     truth = column(kinds == TRUE, (kinds != TRUE) & (kinds != FALSE))
     if pa.types.is_boolean(type_):
         values = numbers.cast(pa.float64())
-        return pc.coalesce(truth, pc.not_equal(values, 0.0), _cast(texts, type_))
+        return pc.coalesce(truth, pc.not_equal(values, 0.0), try_cast(texts, type_))
     if pa.types.is_date(type_):
-        return _cast(texts, type_)
+        return try_cast(texts, type_)
     if pa.types.is_integer(type_):
         exponent = pc.match_substring_regex(numbers, "[eE]")
-        whole = pc.if_else(exponent, pa.scalar(None, pa.string()), pc.replace_substring_regex(numbers, r"\..*", ""))
-        doubles = pc.if_else(exponent, numbers, pa.scalar(None, pa.string())).cast(pa.float64())
-        from_doubles = _cast(doubles, type_)
-        return pc.coalesce(_cast(whole, type_), from_doubles, _cast(truth, type_), _cast(texts, type_))
+        whole = null_where(exponent, pc.replace_substring_regex(numbers, r"\..*", ""))
+        doubles = null_unless(exponent, numbers).cast(pa.float64())
+        from_doubles = try_cast(doubles, type_)
+        return pc.coalesce(try_cast(whole, type_), from_doubles, try_cast(truth, type_), try_cast(texts, type_))
     if pa.types.is_floating(type_):  # whole numbers and decimals have no negative zero
         numbers = pc.if_else(pc.match_substring_regex(numbers, r"^-0(?:\.0+)?$"), "0", numbers)
-    return pc.coalesce(_cast(numbers, type_), _cast(truth, type_), _cast(texts, type_))
-
-
-def _cast(array: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any]:
-    """``try_cast``."""
-    source = Call("cast", (Ref(0, array.type),), type_, True, (("mode", "try"),))
-    found: pa.Array[Any] = as_array(FUNCTIONS["cast"].kernel(source, [array], len(array)), len(array))
-    return found
+    return pc.coalesce(try_cast(numbers, type_), try_cast(truth, type_), try_cast(texts, type_))
 
 
 @function("variant_to_json", sql=("to_json(variant)",))
@@ -226,7 +218,7 @@ def _variant_to_json(call: Call, args: list[Value], rows: int) -> Value:
     return variant_texts(tokens, tokens.roots, quote=True)
 
 
-def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> pa.Array[Any]:
+def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> Array:
     """Values as Spark writes variants: keys in order, decimals without zeros at the end; NULL for -1."""
     kinds = kinds_of(tokens, chosen)
     texts = rendered(tokens, np.where(kinds == TEXT, chosen, -1), lenient=True)
@@ -267,7 +259,7 @@ def variant_texts(tokens: Tokens, chosen: Ints, *, quote: bool) -> pa.Array[Any]
     return pc.replace_with_mask(result, pa.array(mask), pc.binary_join_element_wise(left, inside, right, ""))
 
 
-def _number_texts(texts: pa.Array[Any], quote: bool) -> pa.Array[Any]:
+def _number_texts(texts: Array, quote: bool) -> Array:
     """Numbers as variants are written; only those with a fraction, an exponent or many digits are looked at."""
     plain = pc.match_substring_regex(texts, r"^(?:-?[1-9][0-9]{0,17}|0)$")
     odd = np.flatnonzero(~pc.fill_null(plain, True).to_numpy(zero_copy_only=False))
@@ -275,7 +267,7 @@ def _number_texts(texts: pa.Array[Any], quote: bool) -> pa.Array[Any]:
         return texts
     taken = texts.take(column(odd))
     written = [_decimal_text(str(text)) for text in taken.to_pylist()]
-    doubles = pc.if_else(pa.array([w is None for w in written]), taken, pa.scalar(None, pa.string())).cast(pa.float64())
+    doubles = null_unless(pa.array([w is None for w in written]), taken).cast(pa.float64())
     java = float_text(doubles)
     if quote:
         java = pc.if_else(pc.is_finite(doubles), java, pc.binary_join_element_wise('"', java, '"', ""))

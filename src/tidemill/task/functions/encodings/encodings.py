@@ -6,7 +6,6 @@ import base64
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +13,12 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import RowFailureError, by_value, kernel_of
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_where
 from tidemill.task.functions.columns.numpy_values import Bytes, Longs
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try
-from tidemill.task.functions.columns.text_buffers import Texts, check_rows, longs, made, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import Texts, check_rows, longs, make_texts, of_columns, texts
 from tidemill.task.functions.kernels import encoding as kernels
-from tidemill.task.functions.text.text_rules import as_text, made_valid
+from tidemill.task.functions.text.text_rules import as_text, replace_invalid
 
 Bad = npt.NDArray[np.int8]
 
@@ -38,7 +37,7 @@ def _charset(name: str) -> str:
     if upper not in _CHARSETS or upper == "UTF8":
         raise RowFailureError(
             "the character set is not known",
-            hint="US-ASCII, ISO-8859-1, UTF-8, UTF-16BE, UTF-16LE, UTF-16 and UTF-32 are",
+            hint="use US-ASCII, ISO-8859-1, UTF-8, UTF-16BE, UTF-16LE, UTF-16 or UTF-32",
         )
     return upper
 
@@ -60,7 +59,7 @@ def _encoded(call: Call, text: str, charset: str) -> bytes:
     try:
         content = text.encode(_CHARSETS[name][0])
     except UnicodeEncodeError:
-        raise RowFailureError("the text has characters that the character set has not") from None
+        raise RowFailureError("the character set cannot encode the text") from None
     return b"\xfe\xff" + content if name == "UTF-16" and text else content
 
 
@@ -81,36 +80,38 @@ def _text_of(call: Call, content: bytes, charset: str) -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError:
-        raise RowFailureError("the bytes are no text of the character set") from None
+        raise RowFailureError("the bytes are not valid in the character set") from None
 
 
 @of_columns("base64")
 def _base64(call: Call, args: list[Value], rows: int) -> Value:
     content, lines = texts(args[0], rows), bool(call.option("lines"))
-    return made(call.type, content.valid, lambda ends, room: kernels.base64(*content.parts, lines, ends, room))
+    return make_texts(call.type, content.valid, lambda ends, room: kernels.base64(*content.parts, lines, ends, room))
 
 
 def _decoded(
     call: Call, args: list[Value], rows: int, write: Callable[[Texts, Bad, Longs, Bytes], None], what: str, hint: str
-) -> pa.Array[Any]:
-    """What a kernel makes of texts; those that are bad fail, or are NULL with the mode ``try``."""
+) -> Array:
+    """The bytes that a kernel decodes from texts; invalid texts fail, or give NULL in the mode ``try``."""
     text, bad = texts(args[0], rows), np.zeros(rows, np.int8)
-    result = made(call.type, text.valid, lambda ends, room: write(text, bad, ends, room))
+    result = make_texts(call.type, text.valid, lambda ends, room: write(text, bad, ends, room))
     wrong = text.valid & (bad != 0)
     if call.option("mode") == "ansi":
         check_rows(call, args, wrong, what, hint=hint)
-    return pc.if_else(pa.array(wrong), pa.scalar(None, call.type), result) if wrong.any() else result
+    return null_where(pa.array(wrong), result) if wrong.any() else result
 
 
 @of_columns("unbase64", sql=("unbase64", "to_binary(x, 'base64')"), fails=fails_unless_try)
 def _unbase64(call: Call, args: list[Value], rows: int) -> Value:
-    """What Java's MIME decoder gives, which passes over what is not of the alphabet."""
+    """Decode as Java's MIME decoder does, which skips characters outside the alphabet."""
     strict = bool(call.option("strict"))
 
     def write(text: Texts, bad: Bad, ends: Longs, room: Bytes) -> None:
         kernels.unbase64(*text.parts, strict, bad, ends, room)
 
-    return _decoded(call, args, rows, write, "the text is no Base64", "use try_to_binary(x, 'base64') to get NULL")
+    return _decoded(
+        call, args, rows, write, "the text is not valid Base64", "use try_to_binary(x, 'base64') to get NULL"
+    )
 
 
 @by_value("to_base32")
@@ -127,7 +128,7 @@ def _ascii_upper(text: str) -> str:
 
 @by_value("from_base32")
 def _from_base32(call: Call, text: str) -> bytes:
-    """What is not of the alphabet is passed over, and the text ends at its first ``=``."""
+    """Characters outside the alphabet are skipped, and the text ends at its first ``=``."""
     digits = [_BASE32[letter] for letter in _ascii_upper(text.partition("=")[0]) if letter in _BASE32]
     result = bytearray()
     for start in range(0, len(digits), 8):
@@ -145,13 +146,13 @@ def _unhex(call: Call, args: list[Value], rows: int) -> Value:
     def write(text: Texts, bad: Bad, ends: Longs, room: Bytes) -> None:
         kernels.unhex(*text.parts, bad, ends, room)
 
-    return _decoded(call, args, rows, write, "the text is no hexadecimal number", "use unhex to get NULL")
+    return _decoded(call, args, rows, write, "the text is not a hexadecimal number", "use unhex to get NULL")
 
 
 @of_columns("url_encode")
 def _url_encode(call: Call, args: list[Value], rows: int) -> Value:
     text = texts(args[0], rows)
-    return made(call.type, text.valid, lambda ends, room: kernels.url_encode(*text.parts, ends, room))
+    return make_texts(call.type, text.valid, lambda ends, room: kernels.url_encode(*text.parts, ends, room))
 
 
 @of_columns("url_decode", sql=("url_decode", "try_url_decode"), fails=fails_unless_try)
@@ -160,20 +161,22 @@ def _url_decode(call: Call, args: list[Value], rows: int) -> Value:
         kernels.url_decode(*text.parts, bad, ends, room)
 
     raw = replace(call, type=pa.binary())
-    content = _decoded(raw, args, rows, write, "the text is no encoded URL", "use try_url_decode to get NULL")
-    return made_valid(call, content)
+    content = _decoded(raw, args, rows, write, "the text is not an encoded URL", "use try_url_decode to get NULL")
+    return replace_invalid(call, content)
 
 
 @of_columns("conv", fails=True)
 def _conv(call: Call, args: list[Value], rows: int) -> Value:
-    """A number in another base, in 64 unsigned bits; digits end at the first character that is none."""
+    """A number in another base, in 64 unsigned bits; the number ends at the first character that is not a digit."""
     number, bad = texts(args[0], rows), np.zeros(rows, np.int8)
     (source, known), (target, given) = (longs(arg, rows) for arg in args[1:])
     valid = number.valid & known & given
-    result = made(call.type, valid, lambda ends, room: kernels.conv(*number.parts, source, target, bad, ends, room))
+    result = make_texts(
+        call.type, valid, lambda ends, room: kernels.conv(*number.parts, source, target, bad, ends, room)
+    )
     check_rows(call, args, valid & (bad == 3), "the result does not fit its type", "TM3002", "conv has 64 bits")
     none = valid & (bad == 2)
-    return pc.if_else(pa.array(none), pa.scalar(None, call.type), result) if none.any() else result
+    return null_where(pa.array(none), result) if none.any() else result
 
 
 @by_value("hmac", fails=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.lists import take_apart
 from tidemill.task.functions.columns.numpy_values import text_bytes, validity, words_of
 from tidemill.task.functions.columns.registry import Value, as_array, function
@@ -35,7 +35,7 @@ _MURMUR3 = _Hash(kernels.murmur3_ints, kernels.murmur3_longs, kernels.murmur3_by
 _XXHASH64 = _Hash(kernels.xxhash64_ints, kernels.xxhash64_longs, kernels.xxhash64_bytes)
 
 
-def _fold(array: pa.Array[Any], hashes: Words, by: _Hash) -> Words:
+def _fold(array: Array, hashes: Words, by: _Hash) -> Words:
     """The hashes after this column; NULL leaves a hash as it is."""
     if pa.types.is_null(array.type):
         return hashes
@@ -51,7 +51,7 @@ def _fold(array: pa.Array[Any], hashes: Words, by: _Hash) -> Words:
     return result
 
 
-def _fold_lists(array: pa.Array[Any], hashes: Words, by: _Hash) -> Words:
+def _fold_lists(array: Array, hashes: Words, by: _Hash) -> Words:
     """The first elements of all lists, then the second ones, and so on: a hash depends on the one before."""
     lists = take_apart(array, len(array))
     for position in range(int(lists.lengths.max(initial=0))):
@@ -61,7 +61,7 @@ def _fold_lists(array: pa.Array[Any], hashes: Words, by: _Hash) -> Words:
     return hashes
 
 
-def _fold_values(array: pa.Array[Any], hashes: Words, valid: npt.NDArray[np.bool_], by: _Hash) -> None:
+def _fold_values(array: Array, hashes: Words, valid: npt.NDArray[np.bool_], by: _Hash) -> None:
     type_ = array.type
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         raw, starts = text_bytes(array)
@@ -83,12 +83,12 @@ def _fold_values(array: pa.Array[Any], hashes: Words, valid: npt.NDArray[np.bool
         by.ints(np.ascontiguousarray(_numbers(array, pa.int32())), valid, hashes)
 
 
-def _numbers(array: pa.Array[Any], type_: pa.DataType) -> npt.NDArray[Any]:
+def _numbers(array: Array, type_: pa.DataType) -> npt.NDArray[Any]:
     numbers: npt.NDArray[Any] = pc.fill_null(array.cast(type_), 0).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _plain(array: pa.Array[Any]) -> npt.NDArray[Any]:
+def _plain(array: Array) -> npt.NDArray[Any]:
     """Floats with one NaN and one zero."""
     number = array.type.to_pandas_dtype()
     values: npt.NDArray[Any] = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + number(0.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -11,26 +9,26 @@ from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.compute import element_type, fields_of, pc
+from tidemill.task.functions.columns.compute import Array, element_type, fields_of, pc
 from tidemill.task.functions.columns.lists import Lists, check_elements, keep, offsets_of, put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import Bools, validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.nested.bodies import Body
 
 
-def _variables(body: Body, lists: Lists) -> list[pa.Array[Any]]:
-    """The element and, where the body asks for it, its position."""
+def _variables(body: Body, lists: Lists) -> list[Array]:
+    """The element and, where the body has a parameter for it, its position."""
     variables = [lists.values]
     if body.variables > 1:
-        within = np.arange(len(lists.values)) - np.repeat(lists.offsets[:-1], lists.lengths)
-        variables.append(column(within).cast(pa.int32()))
+        positions = np.arange(len(lists.values)) - np.repeat(lists.offsets[:-1], lists.lengths)
+        variables.append(column(positions).cast(pa.int32()))
     return variables
 
 
 @function("transform", bodies=True)
 def _transform(call: Call, args: list[Value], rows: int) -> Value:
     lists, body = take_apart(args[0], rows), args[1]
-    return put_together(call.type, lists.of(body(lists.owners, _variables(body, lists))))
+    return put_together(call.type, lists.with_values(body(lists.owners, _variables(body, lists))))
 
 
 @function("filter", bodies=True)
@@ -63,24 +61,20 @@ def _tests(lists: Lists, body: Body, decisive: bool) -> tuple[Bools, Bools]:
     return decided, unknown
 
 
-def _equal(found: pa.Array[Any], wanted: bool) -> Bools:
+def _equal(found: Array, wanted: bool) -> Bools:
     holds: Bools = pc.fill_null(found, not wanted).to_numpy(zero_copy_only=False)
     matching: Bools = holds == wanted
     return matching
 
 
-@function("exists", sql=("exists", "any_match"), bodies=True)
-def _exists(call: Call, args: list[Value], rows: int) -> Value:
-    lists = take_apart(args[0], rows)
-    decided, unknown = _tests(lists, args[1], True)
-    return column(decided, ~lists.valid | (unknown & ~decided))
+def _quantifier(call: Call, args: list[Value], rows: int) -> Value:
+    lists, decisive = take_apart(args[0], rows), call.function == "exists"
+    decided, unknown = _tests(lists, args[1], decisive)
+    return column(decided == decisive, ~lists.valid | (unknown & ~decided))
 
 
-@function("forall", bodies=True)
-def _forall(call: Call, args: list[Value], rows: int) -> Value:
-    lists = take_apart(args[0], rows)
-    decided, unknown = _tests(lists, args[1], False)
-    return column(~decided, ~lists.valid | (unknown & ~decided))
+function("exists", sql=("exists", "any_match"), bodies=True)(_quantifier)
+function("forall", bodies=True)(_quantifier)
 
 
 @function("aggregate", sql=("aggregate", "reduce"), bodies=True)
@@ -91,7 +85,7 @@ def _aggregate(call: Call, args: list[Value], rows: int) -> Value:
     order = np.argsort(-lists.lengths, kind="stable")
     lengths, begins = lists.lengths[order], lists.offsets[:-1][order]
     state = as_array(args[1], rows).take(column(order))
-    done: list[pa.Array[Any]] = []
+    done: list[Array] = []
     for k in range(int(lengths.max(initial=0))):
         live = int(np.searchsorted(-lengths, -k, side="left"))
         done.append(state.slice(live))
@@ -107,13 +101,13 @@ def _aggregate(call: Call, args: list[Value], rows: int) -> Value:
     return result.take(column(back, ~lists.valid))
 
 
-def padded(lists: Lists, lengths: np.ndarray) -> pa.Array[Any]:
+def padded(lists: Lists, lengths: np.ndarray) -> Array:
     """The elements of arrays that are made longer with NULLs."""
     offsets = offsets_of(lengths)
     owners = np.repeat(np.arange(len(lengths)), lengths)
-    within = np.arange(len(owners)) - offsets[owners]
-    beyond = within >= lists.lengths[owners]
-    return lists.values.take(column(np.where(beyond, 0, lists.offsets[owners] + within), beyond))
+    positions = np.arange(len(owners)) - offsets[owners]
+    beyond = positions >= lists.lengths[owners]
+    return lists.values.take(column(np.where(beyond, 0, lists.offsets[owners] + positions), beyond))
 
 
 @function("zip_with", bodies=True)
@@ -139,10 +133,10 @@ def _arrays_zip(call: Call, args: list[Value], rows: int) -> Value:
 @function("array_insert", sql=("array_insert", "array_append", "array_prepend"), fails=True, size=growth.inserted)
 def _array_insert(call: Call, args: list[Value], rows: int) -> Value:
     """Position 1 is before the first element, -1 behind the last; what lies between is filled with NULLs."""
-    array, positions, item = (as_array(a, rows) for a in args)
-    valid = validity(array) & validity(positions)
+    array, asked, item = (as_array(a, rows) for a in args)
+    valid = validity(array) & validity(asked)
     lists = take_apart(array, rows)
-    position = pc.fill_null(positions, 1).to_numpy(zero_copy_only=False).astype(np.int64)
+    position = pc.fill_null(asked, 1).to_numpy(zero_copy_only=False).astype(np.int64)
     if (valid & (position == 0)).any():
         raise EvaluationError("TM3010", "an index of array_insert is 0", got="0", hint="1 is the first, -1 the last")
     sizes = lists.lengths
@@ -154,10 +148,10 @@ def _array_insert(call: Call, args: list[Value], rows: int) -> Value:
     offsets = offsets_of(lengths)
     check_elements(offsets[-1])
     owners = np.repeat(np.arange(rows), lengths)
-    within = np.arange(len(owners)) - offsets[owners]
-    source = within - ahead[owners] - (within > place[owners])
-    inside = (within != place[owners]) & (source >= 0) & (source < sizes[owners])
+    positions = np.arange(len(owners)) - offsets[owners]
+    source = positions - ahead[owners] - (positions > place[owners])
+    inside = (positions != place[owners]) & (source >= 0) & (source < sizes[owners])
     chosen = np.where(inside, lists.offsets[owners] + source, len(lists.values) + owners)
     values = pa.concat_arrays([lists.values, item.cast(lists.values.type)])
-    missing = ~inside & (within != place[owners])
+    missing = ~inside & (positions != place[owners])
     return put_together(call.type, Lists(valid, offsets, values.take(column(chosen, missing))))

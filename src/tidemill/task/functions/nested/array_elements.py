@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,7 +9,7 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.lists import (
     Ints,
     Lists,
@@ -65,7 +63,7 @@ def _element_at(call: Call, args: list[Value], rows: int) -> Value:
     return pick(lists, lists.offsets[:-1] + place, inside)
 
 
-def _matches(lists: Lists, wanted: pa.Array[Any]) -> tuple[Bools, Bools]:
+def _matches(lists: Lists, wanted: Array) -> tuple[Bools, Bools]:
     """Per element: whether it equals the value looked for in its row, and whether it is NULL."""
     known, ids = identities(lists.values, wanted)
     present = validity(lists.values)
@@ -111,11 +109,12 @@ def _arrays_overlap(call: Call, args: list[Value], rows: int) -> Value:
     return column(found, ~(left.valid & right.valid) | (unknown & ~found))
 
 
-def _extreme(args: list[Value], rows: int, greatest: bool) -> pa.Array[Any]:
+def _extreme(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     rank = ranks(lists.values)
     present = np.flatnonzero(validity(lists.values))
-    order = present[np.lexsort((-rank[present] if greatest else rank[present], lists.owners[present]))]
+    rank = -rank[present] if call.function == "array_max" else rank[present]
+    order = present[np.lexsort((rank, lists.owners[present]))]
     owners = lists.owners[order]
     first = np.ones(len(owners), np.bool_)
     first[1:] = owners[1:] != owners[:-1]
@@ -124,14 +123,8 @@ def _extreme(args: list[Value], rows: int, greatest: bool) -> pa.Array[Any]:
     return pick(lists, places, found)
 
 
-@function("array_min")
-def _array_min(call: Call, args: list[Value], rows: int) -> Value:
-    return _extreme(args, rows, greatest=False)
-
-
-@function("array_max")
-def _array_max(call: Call, args: list[Value], rows: int) -> Value:
-    return _extreme(args, rows, greatest=True)
+function("array_min")(_extreme)
+function("array_max")(_extreme)
 
 
 @function("array_compact")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -11,11 +9,12 @@ from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.compute import element_type, nulls, pc
+from tidemill.task.functions.columns.compute import Array, element_type, nulls, pc
 from tidemill.task.functions.columns.lists import (
     Ints,
     Lists,
     check_elements,
+    concatenated,
     first_occurrences,
     identities,
     integers,
@@ -79,7 +78,7 @@ def _sort_array(call: Call, args: list[Value], rows: int) -> Value:
     if call.option("nulls_last", False):
         rank = np.where(validity(lists.values), rank, len(rank) + 1)
     order = np.lexsort((rank, lists.owners))
-    return put_together(call.type, lists.of(lists.values.take(column(order))))
+    return put_together(call.type, lists.with_values(lists.values.take(column(order))))
 
 
 @function("array_distinct")
@@ -91,15 +90,7 @@ def _array_distinct(call: Call, args: list[Value], rows: int) -> Value:
 
 @function("array_concat", sql=("concat", "||"))
 def _array_concat(call: Call, args: list[Value], rows: int) -> Value:
-    arrays = [as_array(a, rows) for a in args]
-    valid = np.logical_and.reduce([validity(a) for a in arrays])
-    parts = [take_apart(a, rows) for a in arrays]
-    owners = np.concatenate([p.owners for p in parts])
-    order = np.argsort(owners, kind="stable")
-    order = order[valid[owners[order]]]
-    lengths = np.where(valid, np.sum([p.lengths for p in parts], axis=0), 0).astype(np.int64)
-    values = pa.concat_arrays([p.values for p in parts]).take(column(order))
-    return put_together(call.type, Lists(valid, offsets_of(lengths), values))
+    return put_together(call.type, concatenated([take_apart(a, rows) for a in args]))
 
 
 @function("array_join", size=growth.elements_joined)
@@ -108,7 +99,7 @@ def _array_join(call: Call, args: list[Value], rows: int) -> Value:
     if len(args) > 2:
         other = as_array(args[2], rows)
         replacement = other.take(column(lists.owners))
-        # What is still NULL belongs to rows that are NULL.
+        # Elements that are still NULL belong to NULL rows.
         lists = Lists(lists.valid & validity(other), lists.offsets, pc.coalesce(lists.values, replacement))
     kept = keep(lists, validity(lists.values))
     return pc.binary_join(put_together(pa.list_(pa.string()), kept), as_array(args[1], rows))
@@ -143,7 +134,7 @@ def _ranges(lists: Lists, valid: np.ndarray, first: Ints, counts: Ints) -> Lists
 def _array_reverse(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     places = np.repeat(lists.offsets[:-1] + lists.offsets[1:] - 1, lists.lengths) - np.arange(len(lists.values))
-    return put_together(call.type, lists.of(lists.values.take(column(places))))
+    return put_together(call.type, lists.with_values(lists.values.take(column(places))))
 
 
 @function("flatten")
@@ -157,7 +148,7 @@ def _flatten(call: Call, args: list[Value], rows: int) -> Value:
     return put_together(call.type, Lists(valid, *_without(lists, missing)))
 
 
-def _without(lists: Lists, gone: np.ndarray) -> tuple[Ints, pa.Array[Any]]:
+def _without(lists: Lists, gone: np.ndarray) -> tuple[Ints, Array]:
     """Offsets and elements with some rows emptied."""
     kept = keep(lists, ~gone[lists.owners])
     return kept.offsets, kept.values
@@ -182,7 +173,7 @@ def _array_remove(call: Call, args: list[Value], rows: int) -> Value:
     return put_together(call.type, Lists(valid, kept.offsets, kept.values))
 
 
-def _set_operation(call: Call, args: list[Value], rows: int, operation: str) -> pa.Array[Any]:
+def _set_operation(call: Call, args: list[Value], rows: int) -> Value:
     """Elements of either side without duplicates, in the order of the left and then the right."""
     arrays = [as_array(a, rows) for a in args]
     valid = validity(arrays[0]) & validity(arrays[1])
@@ -191,13 +182,12 @@ def _set_operation(call: Call, args: list[Value], rows: int, operation: str) -> 
     width = int(max(known.max(initial=0), other.max(initial=0))) + 1
     mine, theirs = left.owners * width + known, right.owners * width + other
     values, owners, codes = left.values, left.owners, mine
-    keep_ = np.ones(len(codes), np.bool_)
-    if operation == "union":
+    if call.function == "array_union":
         values = pa.concat_arrays([left.values, right.values])
         owners, codes = np.concatenate([left.owners, right.owners]), np.concatenate([mine, theirs])
         keep_ = np.ones(len(codes), np.bool_)
     else:
-        keep_ = np.isin(mine, theirs, invert=operation == "except")
+        keep_ = np.isin(mine, theirs, invert=call.function == "array_except")
     _, first = np.unique(codes, return_index=True)
     once = np.zeros(len(codes), np.bool_)
     once[first] = True
@@ -207,19 +197,8 @@ def _set_operation(call: Call, args: list[Value], rows: int, operation: str) -> 
     return put_together(call.type, Lists(valid, offsets_of(lengths), values.take(column(chosen))))
 
 
-@function("array_union")
-def _array_union(call: Call, args: list[Value], rows: int) -> Value:
-    return _set_operation(call, args, rows, "union")
-
-
-@function("array_intersect")
-def _array_intersect(call: Call, args: list[Value], rows: int) -> Value:
-    return _set_operation(call, args, rows, "intersect")
-
-
-@function("array_except")
-def _array_except(call: Call, args: list[Value], rows: int) -> Value:
-    return _set_operation(call, args, rows, "except")
+for _name in ("array_union", "array_intersect", "array_except"):
+    function(_name)(_set_operation)
 
 
 @function("split")

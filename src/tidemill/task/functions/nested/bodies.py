@@ -1,21 +1,20 @@
 """Bodies of functions such as ``transform(a, x -> x + k)``, evaluated over elements as whole columns.
 
 The elements of all arrays of a batch are one column; the columns of the row that a body reads are repeated for each of
-its elements. The variables become columns of that wider batch, so what evaluates a body is what evaluates any
-expression. A body inside a body meets the outer variables as columns.
+its elements. The variables become columns of that wider batch, so a body is evaluated like any other expression. A body
+inside a body reads the outer variables as columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Expression, Ref, bind, references, remap
-from tidemill.task.functions.columns.compute import nulls
+from tidemill.task.functions.columns.compute import Array, nulls
 from tidemill.task.functions.columns.growth import lengths
 from tidemill.task.functions.columns.lists import Ints
 from tidemill.task.functions.columns.sizes import check_size
@@ -38,7 +37,7 @@ class Body:
         expression: Expression,
         numbers: tuple[int, ...],
         batch: pa.RecordBatch,
-        evaluate: Callable[[Expression, pa.RecordBatch], pa.Array[Any]],
+        evaluate: Callable[[Expression, pa.RecordBatch], Array],
         can_fail: bool,
     ) -> None:
         self.can_fail = can_fail
@@ -51,10 +50,10 @@ class Body:
 
     @property
     def variables(self) -> int:
-        """How many variables it has."""
+        """Number of variables."""
         return len(self._numbers)
 
-    def __call__(self, owners: Ints, variables: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
+    def __call__(self, owners: Ints, variables: Sequence[Array]) -> Array:
         """The value for each element.
 
         Parameters

@@ -9,14 +9,12 @@ That is stable as in Spark; what it gives for a comparator that contradicts itse
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import Array
 from tidemill.task.functions.columns.lists import Ints, Lists, put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import Bools
 from tidemill.task.functions.columns.registry import Value, function
@@ -34,10 +32,10 @@ def _array_sort_by(call: Call, args: list[Value], rows: int) -> Value:
     if not short.all():
         order = _merged(args[1], lists, order, ~short)
     _Insertion(args[1], lists, np.flatnonzero(short & (lists.lengths > 1))).sort(order)
-    return put_together(call.type, lists.of(lists.values.take(column(order))))
+    return put_together(call.type, lists.with_values(lists.values.take(column(order))))
 
 
-def _compared(body: Body, values: pa.Array[Any], owners: Ints, first: Ints, second: Ints) -> Ints:
+def _compared(body: Body, values: Array, owners: Ints, first: Ints, second: Ints) -> Ints:
     """What the comparator says of pairs of elements."""
     found = body(owners, [values.take(column(first)), values.take(column(second))])
     if found.null_count:
@@ -136,7 +134,7 @@ def _merged(body: Body, lists: Lists, order: Ints, rows: Bools) -> Ints:
 
 def _ranks(
     body: Body,
-    values: pa.Array[Any],
+    values: Array,
     owners: Ints,
     order: Ints,
     chosen: Ints,

@@ -40,7 +40,7 @@ def _transform_values(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     keys, values = lists.entries
     changed = args[1](lists.owners, [keys, values])
-    return put_together(call.type, lists.of(entries_of(keys, changed)))
+    return put_together(call.type, lists.with_values(entries_of(keys, changed)))
 
 
 @function("map_zip_with", bodies=True)

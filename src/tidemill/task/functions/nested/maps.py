@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import columns_of, pc
+from tidemill.task.functions.columns.compute import Array, columns_of, pc
 from tidemill.task.functions.columns.lists import Lists, keep, take_apart
 from tidemill.task.functions.columns.numpy_values import validity
 from tidemill.task.functions.columns.registry import Value, as_array, function
@@ -40,7 +37,7 @@ def _str_to_map(call: Call, args: list[Value], rows: int) -> Value:
     return map_of(call, lists, keys, values)
 
 
-def _split(texts: pa.Array[Any], separator: tuple[str, str], most: int | None) -> pa.Array[Any]:
+def _split(texts: Array, separator: tuple[str, str], most: int | None) -> Array:
     kind, pattern = separator
     split = pc.split_pattern if kind == "text" else pc.split_pattern_regex
     return split(texts, pattern, max_splits=most)

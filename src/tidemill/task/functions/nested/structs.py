@@ -10,13 +10,13 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import columns_of, element_type, fields_of, nulls, pc
+from tidemill.task.functions.columns.compute import Array, columns_of, element_type, fields_of, null_where, nulls
 from tidemill.task.functions.columns.lists import (
     Lists,
+    concatenated,
     entries_of,
     first_occurrences,
     identities,
-    offsets_of,
     pick,
     put_together,
     take_apart,
@@ -39,15 +39,15 @@ def _struct_field(call: Call, args: list[Value], rows: int) -> Value:
 def _field_of_elements(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     field = columns_of(lists.values)[call.option("ordinal")]
-    return put_together(call.type, lists.of(field))
+    return put_together(call.type, lists.with_values(field))
 
 
-def _no_null_keys(keys: pa.Array[Any]) -> None:
+def _no_null_keys(keys: Array) -> None:
     if keys.null_count:
         raise EvaluationError("TM3004", "a key of a map is NULL", got="NULL", hint="leave such keys out")
 
 
-def _check_keys(lists: Lists, keys: pa.Array[Any]) -> None:
+def _check_keys(lists: Lists, keys: Array) -> None:
     _no_null_keys(keys)
     (ids,) = identities(keys)
     first = first_occurrences(lists.owners, ids)
@@ -58,13 +58,13 @@ def _check_keys(lists: Lists, keys: pa.Array[Any]) -> None:
         )
 
 
-def map_of(call: Call, lists: Lists, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+def map_of(call: Call, lists: Lists, keys: Array, values: Array) -> Array:
     """The maps of these entries; fails where a key is NULL or comes twice."""
     _check_keys(lists, keys)
-    return put_together(call.type, lists.of(entries_of(keys, values)))
+    return put_together(call.type, lists.with_values(entries_of(keys, values)))
 
 
-def interleave(columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
+def interleave(columns: list[Array], rows: int) -> Array:
     """Values of several columns, row by row."""
     width = len(columns)
     order = np.arange(rows * width).reshape(width, rows).T.ravel()
@@ -88,9 +88,7 @@ def _map_from_arrays(call: Call, args: list[Value], rows: int) -> Value:
     arrays = [as_array(a, rows) for a in args]
     both = validity(arrays[0]) & validity(arrays[1])
     nothing = pa.array(~both)
-    keys, values = (
-        take_apart(pc.if_else(nothing, pa.scalar(None, a.type), a) if not both.all() else a, rows) for a in arrays
-    )
+    keys, values = (take_apart(null_where(nothing, a) if not both.all() else a, rows) for a in arrays)
     if (keys.lengths != values.lengths).any():
         row = int(np.flatnonzero(keys.lengths != values.lengths)[0])
         raise EvaluationError(
@@ -104,20 +102,20 @@ def _map_from_arrays(call: Call, args: list[Value], rows: int) -> Value:
 @function("map_keys")
 def _map_keys(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    return put_together(call.type, lists.of(lists.entries[0]))
+    return put_together(call.type, lists.with_values(lists.entries[0]))
 
 
 @function("map_values")
 def _map_values(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
-    return put_together(call.type, lists.of(lists.entries[1]))
+    return put_together(call.type, lists.with_values(lists.entries[1]))
 
 
 @function("map_entries")
 def _map_entries(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     entries = pa.StructArray.from_arrays(lists.entries, fields=fields_of(element_type(call.type)))
-    return put_together(call.type, lists.of(entries))
+    return put_together(call.type, lists.with_values(entries))
 
 
 @function("map_value", sql=("map[key]", "element_at"))
@@ -130,7 +128,7 @@ def _map_value(call: Call, args: list[Value], rows: int) -> Value:
     places, present = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
     places[owners[hits]] = hits
     present[owners[hits]] = True
-    return pick(lists.of(values), places, present)
+    return pick(lists.with_values(values), places, present)
 
 
 @function("map_sort", sql=("(maps in GROUP BY)",))
@@ -140,13 +138,5 @@ def _map_sort(call: Call, args: list[Value], rows: int) -> Value:
 
 @function("map_concat", fails=True)
 def _map_concat(call: Call, args: list[Value], rows: int) -> Value:
-    arrays = [as_array(a, rows) for a in args]
-    valid = np.logical_and.reduce([validity(a) for a in arrays])
-    parts = [take_apart(a, rows) for a in arrays]
-    owners = np.concatenate([p.owners for p in parts])
-    order = np.argsort(owners, kind="stable")
-    inside = order[valid[owners[order]]]
-    entries = pa.concat_arrays([p.values for p in parts]).take(column(inside))
-    lengths = np.where(valid, np.sum([p.lengths for p in parts], axis=0), 0).astype(np.int64)
-    lists = Lists(valid, offsets_of(lengths), entries)
+    lists = concatenated([take_apart(a, rows) for a in args])
     return map_of(call, lists, *lists.entries)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_where, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers import decimals
@@ -23,7 +21,7 @@ def _may_overflow(call: Call) -> bool:
     return fails_unless_try(call) and not pa.types.is_floating(call.type)
 
 
-def integer_overflow(name: str, left: Value, right: Value, rows: int) -> pa.Array[Any]:
+def integer_overflow(name: str, left: Value, right: Value, rows: int) -> Array:
     """Where ``left`` op ``right`` does not fit their common integer type (false where NULL)."""
     a, b = to_numpy(left, rows), to_numpy(right, rows)
     with np.errstate(all="ignore"):
@@ -57,7 +55,7 @@ def _binary(call: Call, args: list[Value], rows: int) -> Value:
         if ansi:
             raise failures.overflow(name, call.type, bad, args[0], args[1]) from None
     plain = as_array(_PLAIN[name](args[0], args[1]), rows)
-    return pc.if_else(bad, pa.scalar(None, call.type), plain)
+    return null_where(bad, plain)
 
 
 function("add", sql=("+", "try_add"), fails=_may_overflow)(_binary)
@@ -75,7 +73,7 @@ def nonzero_divisor(call: Call, args: list[Value], rows: int) -> Value:
         bad = pc.and_(left.is_valid(), pc.fill_null(zero, False))
         if failures.any_true(bad):
             raise failures.division_by_zero(bad, left)
-    return pc.if_else(zero, pa.scalar(None, right.type), right)
+    return null_where(zero, right)
 
 
 @function("divide", sql=("/", "try_divide"), fails=fails_unless_try, order="right")
@@ -97,11 +95,11 @@ def _integral_divide(call: Call, args: list[Value], rows: int) -> Value:
     if failures.any_true(bad):
         if fails_unless_try(call):
             raise failures.overflow("div", call.type, bad, left, divisor)
-        divisor = pc.if_else(bad, pa.scalar(None, pa.int64()), divisor)
+        divisor = null_where(bad, divisor)
     return pc.divide(left, divisor)
 
 
-def _remainder_numpy(call: Call, left: pa.Array[Any], divisor: pa.Array[Any], *, positive: bool) -> pa.Array[Any]:
+def _remainder_numpy(call: Call, left: Array, divisor: Array, *, positive: bool) -> Array:
     a = to_numpy(left, len(left))
     b = to_numpy(divisor, len(left))
     b = np.where(to_numpy(divisor.is_valid(), len(left)), b, np.ones_like(b))
@@ -115,22 +113,16 @@ def _remainder_numpy(call: Call, left: pa.Array[Any], divisor: pa.Array[Any], *,
     return from_numpy(result, call.type, left, divisor)
 
 
-@function("remainder", sql=("%", "mod", "try_mod"), fails=fails_unless_try, order="right")
 def _remainder(call: Call, args: list[Value], rows: int) -> Value:
-    divisor = nonzero_divisor(call, args, rows)
+    divisor, positive = nonzero_divisor(call, args, rows), call.function == "pmod"
     left = as_array(args[0], rows)
     if pa.types.is_decimal(call.type):
-        return decimals.remainder(call, [left, divisor], rows, positive=False)
-    return _remainder_numpy(call, left, divisor, positive=False)
+        return decimals.remainder(call, [left, divisor], rows, positive=positive)
+    return _remainder_numpy(call, left, divisor, positive=positive)
 
 
-@function("pmod", fails=fails_unless_try, order="right")
-def _pmod(call: Call, args: list[Value], rows: int) -> Value:
-    divisor = nonzero_divisor(call, args, rows)
-    left = as_array(args[0], rows)
-    if pa.types.is_decimal(call.type):
-        return decimals.remainder(call, [left, divisor], rows, positive=True)
-    return _remainder_numpy(call, left, divisor, positive=True)
+function("remainder", sql=("%", "mod", "try_mod"), fails=fails_unless_try, order="right")(_remainder)
+function("pmod", fails=fails_unless_try, order="right")(_remainder)
 
 
 def _lowest(call: Call, value: Value, rows: int) -> None:

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 
 
-@function("bit_and", sql=("&",))
-def _and(call: Call, args: list[Value], rows: int) -> Value:
-    return pc.bit_wise_and(args[0], args[1])
+def _bits(name: str, sql: str, compute: Callable[..., Array]) -> None:
+    @function(name, sql=(sql,))
+    def kernel(call: Call, args: list[Value], rows: int) -> Value:
+        return compute(*args)
 
 
-@function("bit_or", sql=("|",))
-def _or(call: Call, args: list[Value], rows: int) -> Value:
-    return pc.bit_wise_or(args[0], args[1])
-
-
-@function("bit_xor", sql=("^",))
-def _xor(call: Call, args: list[Value], rows: int) -> Value:
-    return pc.bit_wise_xor(args[0], args[1])
-
-
-@function("bit_not", sql=("~",))
-def _not(call: Call, args: list[Value], rows: int) -> Value:
-    return pc.bit_wise_not(args[0])
+_bits("bit_and", "&", pc.bit_wise_and)
+_bits("bit_or", "|", pc.bit_wise_or)
+_bits("bit_xor", "^", pc.bit_wise_xor)
+_bits("bit_not", "~", pc.bit_wise_not)
 
 
 def _shift(call: Call, args: list[Value], rows: int) -> Value:

@@ -1,13 +1,11 @@
 """Sums, differences and products of decimals in 128 bits, where nothing can be rounded or overflow.
 
-In TPC-H Q1 these are most of an epoch's work when done in 256 bits. The types say that a result is exact where it has
-all digits that Spark's rules ask for; where Spark cuts the type at 38 digits, the largest values of the batch say it.
-All else is left to :mod:`~tidemill.task.functions.numbers.decimals`.
+In TPC-H Q1 these would be most of an epoch's work in 256 bits. A result is exact when its type has all digits that
+Spark's rules ask for; where Spark cuts the type at 38 digits, the largest values of the batch decide. Other calls are
+left to :mod:`~tidemill.task.functions.numbers.decimals`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +13,7 @@ import pyarrow as pa
 
 from tidemill.kernels.wide_words import add_words, multiply_words, widest
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.compute import Array, buffer, pc
 from tidemill.task.functions.columns.numpy_values import words_of
 from tidemill.task.functions.columns.registry import Value
 
@@ -25,7 +23,7 @@ _SAFE_BITS = 126
 """Less than 2**126 has at most 38 digits."""
 
 
-def combine_words(call: Call, args: list[Value], rows: int) -> pa.Array[Any] | None:
+def combine_words(call: Call, args: list[Value], rows: int) -> Array | None:
     """``add``, ``subtract`` or ``multiply`` of two decimals; None where the result may not be exact."""
     left, right = args
     if not (_plain(left) and _plain(right) and pa.types.is_decimal128(call.type)):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import digits_of, null_where, pc
+from tidemill.task.functions.columns.compute import Array, digits_of, null_where, pc
 from tidemill.task.functions.columns.numpy_values import words_of
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try
 from tidemill.task.functions.numbers.decimal_words import combine_words
@@ -24,7 +24,7 @@ WIDEST = 76
 """Digits of a 256-bit decimal."""
 
 
-def relabel(array: pa.Array[Any], precision: int, scale: int) -> pa.Array[Any]:
+def relabel(array: Array, precision: int, scale: int) -> Array:
     """The same unscaled integers of a 256-bit decimal array under another precision and scale."""
     buffers = array.buffers()
     return pa.Array.from_buffers(
@@ -32,13 +32,13 @@ def relabel(array: pa.Array[Any], precision: int, scale: int) -> pa.Array[Any]:
     )
 
 
-def widen(value: Value, rows: int) -> pa.Array[Any]:
+def widen(value: Value, rows: int) -> Array:
     """``value`` in 256 bits, same precision and scale."""
     array = as_array(value, rows)
     return array.cast(pa.decimal256(array.type.precision, array.type.scale))
 
 
-def digits(array: pa.Array[Any]) -> int:
+def digits(array: Array) -> int:
     """How many digits the longest unscaled integer of the array has (at least 1)."""
     bounds: dict[str, Decimal | None] = cast("Any", pc.min_max(relabel(array, WIDEST, 0)).as_py())
     # int() first: abs() of a Decimal would round to the 28 digits of Python's decimal context.
@@ -49,7 +49,7 @@ def _too_wide(call: Call, left: Value, right: Value) -> Exception:
     return failures.failure(f"{call.function} needs more than {WIDEST} digits", pa.array([True]), left, right)
 
 
-def beyond(array: pa.Array[Any], precision: int, scale: int) -> pa.Array[Any]:
+def beyond(array: Array, precision: int, scale: int) -> Array:
     """Where the rounded value has more than ``precision - scale`` integer digits."""
     limit = 10 ** (precision - scale)
     if precision - scale + array.type.scale > WIDEST - 1:
@@ -58,14 +58,14 @@ def beyond(array: pa.Array[Any], precision: int, scale: int) -> pa.Array[Any]:
     return pc.greater_equal(pc.abs(array), bound)
 
 
-def half_up(array: pa.Array[Any], scale: int) -> pa.Array[Any]:
+def half_up(array: Array, scale: int) -> Array:
     """The 256-bit array rounded HALF_UP (ties away from zero) to at most ``scale`` fraction digits."""
     if array.type.scale <= scale:
         return array
     return pc.round(relabel(array, WIDEST, array.type.scale), scale, "half_towards_infinity")
 
 
-def fit(array: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any] | None]:
+def fit(array: Array, target: pa.DataType) -> tuple[Array, Array | None]:
     """The 256-bit array rounded into ``target``, NULL where it does not fit, and where that was.
 
     The second value is ``None`` when everything fits.
@@ -81,20 +81,20 @@ def fit(array: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Ar
     return rounded.cast(target), None if none_bad else bad
 
 
-def _finish(call: Call, exact: pa.Array[Any], args: list[Value]) -> pa.Array[Any]:
+def _finish(call: Call, exact: Array, args: list[Value]) -> Array:
     result, bad = fit(exact, call.type)
     if bad is not None and fails_unless_try(call):
         raise failures.overflow(call.function, call.type, bad, *args)
     return result
 
 
-def combine(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
+def combine(call: Call, args: list[Value], rows: int) -> Array:
     """Add, subtract or multiply two decimals of any precision and scale."""
     found = combine_words(call, args, rows)
     return _combine_wide(call, args, rows) if found is None else found
 
 
-def _combine_wide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
+def _combine_wide(call: Call, args: list[Value], rows: int) -> Array:
     left, right = widen(args[0], rows), widen(args[1], rows)
     if call.function == "multiply":
         scale = left.type.scale + right.type.scale
@@ -113,7 +113,7 @@ def _combine_wide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     return _finish(call, total, args)
 
 
-def _widest_product(call: Call, left: pa.Array[Any], right: pa.Array[Any], args: list[Value]) -> pa.Array[Any]:
+def _widest_product(call: Call, left: Array, right: Array, args: list[Value]) -> Array:
     """Products of 38 by 38 digits: a row where both operands are that long surely overflows."""
     half = pa.scalar(Decimal("1e37"), pa.decimal256(WIDEST, 0))
     a, b = relabel(left, WIDEST, 0), relabel(right, WIDEST, 0)
@@ -133,7 +133,7 @@ def _widest_product(call: Call, left: pa.Array[Any], right: pa.Array[Any], args:
     return pc.coalesce(short, other)
 
 
-def same_scale(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
+def same_scale(call: Call, left: Array, right: Array) -> tuple[Array, Array]:
     """Both 256-bit arrays at the larger of their scales."""
     scale = max(left.type.scale, right.type.scale)
     try:
@@ -143,7 +143,7 @@ def same_scale(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> tuple[p
         raise _too_wide(call, left, right) from None
 
 
-def quotient(call: Call, left: pa.Array[Any], right: pa.Array[Any], fraction: int) -> pa.Array[Any]:
+def quotient(call: Call, left: Array, right: Array, fraction: int) -> Array:
     """``left / right`` of unscaled integers, truncated to at least ``fraction`` digits after the point."""
     first = digits(left)
     second = max(digits(right), fraction - 1)
@@ -154,7 +154,7 @@ def quotient(call: Call, left: pa.Array[Any], right: pa.Array[Any], fraction: in
     return pc.divide(relabel(left, first, 0), relabel(right, second, 0))
 
 
-def divide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
+def divide(call: Call, args: list[Value], rows: int) -> Array:
     """``left / right`` HALF_UP to ``call.type``; the divisor holds no zero.
 
     Truncating after one digit more than the result keeps is enough: HALF_UP looks at that digit only.
@@ -171,12 +171,12 @@ def divide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     return _finish(call, relabel(result, WIDEST, scale), args)
 
 
-def _whole_quotient(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+def _whole_quotient(call: Call, left: Array, right: Array) -> Array:
     result = pc.trunc(quotient(call, left, right, 1))
     return relabel(result, WIDEST, result.type.scale).cast(pa.decimal256(WIDEST, 0))
 
 
-def integral_divide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
+def integral_divide(call: Call, args: list[Value], rows: int) -> Array:
     """``left div right`` truncated towards zero: the lowest 64 bits, as in Spark, of a quotient that has 38 digits."""
     types = (args[0].type, args[1].type)
     left, right = same_scale(call, widen(args[0], rows), widen(args[1], rows))
@@ -186,14 +186,14 @@ def integral_divide(call: Call, args: list[Value], rows: int) -> pa.Array[Any]:
     if failures.any_true(bad):
         if fails_unless_try(call):
             raise failures.overflow("div", pa.decimal128(most, 0), bad, *args)
-        whole = pc.if_else(bad, pa.scalar(None, whole.type), whole)
+        whole = null_where(bad, whole)
     if not len(whole):
         return pa.array([], call.type)
     words = words_of(whole.buffers()[1], np.int64)[4 * whole.offset :: 4][: len(whole)]
     return column(words, whole.is_null().to_numpy(zero_copy_only=False))
 
 
-def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> pa.Array[Any]:
+def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> Array:
     """``left % right`` with the sign of ``left``, or the positive modulus."""
     left, right = same_scale(call, widen(args[0], rows), widen(args[1], rows))
     scale = left.type.scale
@@ -205,24 +205,24 @@ def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> pa
     return _finish(call, relabel(rest, WIDEST, scale), args)
 
 
-def _rest(call: Call, left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+def _rest(call: Call, left: Array, right: Array) -> Array:
     whole = _whole_quotient(call, left, right)
     product = pc.multiply(relabel(whole, digits(whole), 0), relabel(right, digits(right), 0))
     rest = pc.subtract(relabel(left, WIDEST - 1, 0), relabel(product, WIDEST - 1, 0))
     return relabel(rest, WIDEST - 1, 0)
 
 
-def negate(call: Call, value: Value, rows: int) -> pa.Array[Any]:
+def negate(call: Call, value: Value, rows: int) -> Array:
     """``-value``."""
     return pc.negate(as_array(value, rows)).cast(call.type)
 
 
-def to_integer(whole: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any] | None]:
+def to_integer(whole: Array, target: pa.DataType) -> tuple[Array, Array | None]:
     """Whole decimals as integers, NULL where out of range, and where that was (``None`` if nowhere)."""
     bound = 2 ** (target.bit_width - 1)
     wide = pa.decimal256(WIDEST, 0)
     high = pc.greater(whole, pa.scalar(Decimal(bound - 1), wide))
     bad = pc.or_(high, pc.less(whole, pa.scalar(Decimal(-bound), wide)))
     if failures.any_true(bad):
-        return pc.if_else(bad, pa.scalar(None, wide), whole).cast(target), bad
+        return null_where(bad, whole).cast(target), bad
     return whole.cast(target), None

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures, growth
-from tidemill.task.functions.columns.compute import nulls, pc
+from tidemill.task.functions.columns.compute import null_unless, null_where, nulls, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import nullable, of_columns, texts
@@ -24,7 +24,7 @@ def _factorial(call: Call, args: list[Value], rows: int) -> Value:
     """NULL outside 0 to 20."""
     number = as_array(args[0], rows)
     known = pc.and_(pc.greater_equal(number, 0), pc.less_equal(number, 20))
-    return _FACTORIALS.take(pc.if_else(known, number, pa.scalar(None, number.type)))
+    return _FACTORIALS.take(null_unless(known, number))
 
 
 @function("width_bucket")
@@ -48,7 +48,7 @@ def _width_bucket(call: Call, args: list[Value], rows: int) -> Value:
         (count <= 0) | (count == 2**63 - 1) | np.isnan(value) | (low == high) | ~np.isfinite(low) | ~np.isfinite(high)
     )
     answer = from_numpy(result, pa.int64(), *arrays)
-    return pc.if_else(pa.array(undefined), pa.scalar(None, pa.int64()), answer)
+    return null_where(pa.array(undefined), answer)
 
 
 @function("bit_get", sql=("bit_get", "getbit"), fails=True)
@@ -58,7 +58,7 @@ def _bit_get(call: Call, args: list[Value], rows: int) -> Value:
     outside = (places < 0) | (places >= number.type.bit_width)
     bad = pc.and_(pa.array(outside), pc.and_(number.is_valid(), place.is_valid()))
     if failures.any_true(bad):
-        raise failures.failure("there is no such bit", bad, number, place)
+        raise failures.failure("the bit position is outside the number", bad, number, place)
     bits = to_numpy(number, rows).astype(np.int64) >> np.where(outside, 0, places)
     return from_numpy((bits & 1).astype(np.int8), pa.int8(), number, place)
 
@@ -99,7 +99,7 @@ def _space(call: Call, args: list[Value], rows: int) -> Value:
 
 @function("elt", fails=True, strict=False)
 def _elt(call: Call, args: list[Value], rows: int) -> Value:
-    """The argument of a number; a number that is none of an argument is an error."""
+    """The argument with the given number; other numbers are an error."""
     number, *values = (as_array(arg, rows) for arg in args)
     bad = pc.or_(pc.less(number, 1), pc.greater(number, len(values)))
     if failures.any_true(bad):

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import kernel_of, map_values
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.numpy_values import Bools, Longs, to_numpy, validity, words_of
 from tidemill.task.functions.columns.registry import Value, as_array, function
-from tidemill.task.functions.columns.text_buffers import longs, made, of_columns
+from tidemill.task.functions.columns.text_buffers import longs, make_texts, of_columns
 from tidemill.task.functions.kernels import number as kernels
 from tidemill.task.functions.numbers.printing import Piece, number_layout, number_text, pieces, printed
 
@@ -42,7 +42,7 @@ def _format_number(call: Call, args: list[Value], rows: int) -> Value:
         most, known = fewest, known & (fewest >= 0)
     numbers, negative, scale, good = _scaled(value, rows, most, half_up=False)
     valid = validity(value) & known & good
-    result = made(
+    result = make_texts(
         call.type,
         valid,
         lambda ends, room: kernels.grouped_digits(numbers, negative, scale, group, least, fewest, ends, room),
@@ -84,12 +84,12 @@ def _column(piece: Piece, args: list[Value], rows: int) -> Value:
     return shown if not width else (pc.utf8_rpad if "-" in flags else pc.utf8_lpad)(shown, width)
 
 
-def _fixed(array: pa.Array[Any], rows: int, places: int, grouped: bool) -> pa.Array[Any]:
+def _fixed(array: Array, rows: int, places: int, grouped: bool) -> Array:
     """Doubles with so many digits behind the point."""
     most = np.broadcast_to(np.int64(places), rows)
     numbers, negative, scale, good = _scaled(array, rows, most, half_up=True)
     group = 3 if grouped else 0
-    result = made(
+    result = make_texts(
         pa.string(),
         np.ones(rows, np.bool_),
         lambda ends, room: kernels.grouped_digits(numbers, negative, scale, group, 1, most, ends, room),
@@ -102,7 +102,7 @@ def _fixed(array: pa.Array[Any], rows: int, places: int, grouped: bool) -> pa.Ar
     return pc.replace_with_mask(result, rest, few)
 
 
-def _scaled(value: pa.Array[Any], rows: int, most: Longs, *, half_up: bool) -> tuple[_Words, Bools, Longs, Bools]:
+def _scaled(value: Array, rows: int, most: Longs, *, half_up: bool) -> tuple[_Words, Bools, Longs, Bools]:
     """Integers, which are negative, their digits behind the point, at most ``most``, and which rows are right.
 
     Doubles are rounded half to even by what they are exactly, or half up by their shortest digits.

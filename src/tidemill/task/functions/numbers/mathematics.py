@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import null_where, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Kernel, Value, as_array, function
 
@@ -39,7 +39,7 @@ def _logarithm(compute: Callable[[Any], Any], lowest: float = 0.0) -> Kernel:
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
         array = as_array(args[0], rows)
         outside = pc.less_equal(array, pa.scalar(lowest))
-        return pc.if_else(outside, pa.scalar(None, call.type), as_array(plain(call, [array], rows), rows))
+        return null_where(outside, as_array(plain(call, [array], rows), rows))
 
     return kernel
 
@@ -96,4 +96,4 @@ def _log_base(call: Call, args: list[Value], rows: int) -> Value:
     outside = pc.or_(pc.less_equal(base, zero), pc.less_equal(value, zero))
     with np.errstate(all="ignore"):
         quotient = np.log(to_numpy(value, rows)) / np.log(to_numpy(base, rows))
-    return pc.if_else(outside, pa.scalar(None, call.type), from_numpy(quotient, call.type, base, value))
+    return null_where(outside, from_numpy(quotient, call.type, base, value))

@@ -119,7 +119,7 @@ def _floating(sign: str, body: str) -> str:
 
 
 def _read(text: str, form: Format) -> decimal.Decimal | None:
-    """The number that a text of this format means; None when it is of another."""
+    """The number that a text of this format means; None when it has another."""
     if form.before and re.match(r"\s+[+-]", text):
         return None  # blanks are passed over among the digits only
     text = re.sub(r"[ \t\r\n]", "", text)
@@ -170,5 +170,5 @@ def _to_number(call: Call, text: str) -> decimal.Decimal | None:
     number = _read(text, parsed(str(call.option("format"))))
     if number is None and call.option("mode") == "ansi":
         hint = "use try_to_number to get NULL"
-        raise RowFailureError(f"the text is no number of the format {call.option('format')}", hint=hint)
+        raise RowFailureError(f"the text is not a number of the format {call.option('format')}", hint=hint)
     return number

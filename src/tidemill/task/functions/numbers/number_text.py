@@ -8,11 +8,9 @@ none differed, but ``1.0E23`` is ``9.999999999999999E22`` there, ``2.0E23`` is `
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
-from tidemill.task.functions.columns.compute import digits_of, nulls, pc
+from tidemill.task.functions.columns.compute import Array, digits_of, null_unless, nulls, pc
 from tidemill.task.functions.columns.failures import any_true
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel
 
@@ -22,14 +20,9 @@ BLANKS = "".join(chr(c) for c in range(0x21)) + "\x7f"
 _INTEGER = r"^[+-]?[0-9]+$"
 _DECIMAL = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _FLOAT = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$"
-_HEX_FLOAT = r"^[+-]?0[xX]"
 
 
-def _null(type_: pa.DataType) -> pa.Scalar[Any]:
-    return pa.scalar(None, type_)
-
-
-def float_text(array: pa.Array[Any]) -> pa.Array[Any]:
+def float_text(array: Array) -> Array:
     """Floats as Java prints them: ``1.0``, ``1.0E10``, ``NaN``, ``-Infinity``."""
     text = array.cast(pa.string())
     size = pc.abs(array)
@@ -46,7 +39,7 @@ def float_text(array: pa.Array[Any]) -> pa.Array[Any]:
     return result
 
 
-def _scientific(text: pa.Array[Any]) -> pa.Array[Any]:
+def _scientific(text: Array) -> Array:
     parts = pc.extract_regex(text, r"^(?P<sign>-?)(?P<whole>[0-9]+)\.?(?P<rest>[0-9]*)(?:e(?P<exponent>[+-][0-9]+))?$")
     sign, whole, rest, exponent = (parts.field(i) for i in range(4))
     shift = pc.if_else(pc.equal(exponent, ""), "0", pc.utf8_ltrim(exponent, "+")).cast(pa.int32())
@@ -61,7 +54,7 @@ def _scientific(text: pa.Array[Any]) -> pa.Array[Any]:
     return pc.binary_join_element_wise(sign, pc.binary_join_element_wise(mantissa, power.cast(pa.string()), "E"), "")
 
 
-def decimal_text(array: pa.Array[Any]) -> pa.Array[Any]:
+def decimal_text(array: Array) -> Array:
     """Decimals with all digits of their scale and no exponent."""
     wide = array.cast(pa.decimal256(array.type.precision, array.type.scale))
     unscaled = relabel(wide, WIDEST, 0).cast(pa.string())
@@ -76,29 +69,29 @@ def decimal_text(array: pa.Array[Any]) -> pa.Array[Any]:
     )
 
 
-def parse_integer(text: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def parse_integer(text: Array, target: pa.DataType) -> Array:
     """Integers from text, NULL where the text is not an integer of ``target``."""
     trimmed = pc.utf8_trim(text, BLANKS)
     sign = pc.if_else(pc.starts_with(trimmed, "-"), "-", "")
     digits = pc.utf8_ltrim(pc.replace_substring_regex(trimmed, r"^[+-]", ""), "0")
     digits = pc.if_else(pc.equal(digits, ""), "0", digits)
     good = pc.and_(pc.match_substring_regex(trimmed, _INTEGER), pc.less_equal(pc.utf8_length(digits), 19))
-    number = pc.if_else(good, pc.binary_join_element_wise(sign, digits, ""), _null(pa.string()))
+    number = null_unless(good, pc.binary_join_element_wise(sign, digits, ""))
     wide = number.cast(pa.decimal128(20, 0))
     bound = 2 ** (target.bit_width - 1)
     low, high = (pa.scalar(str(b)).cast(pa.decimal128(20, 0)) for b in (-bound, bound - 1))
     inside = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high))
-    return pc.if_else(inside, wide, _null(wide.type)).cast(target)
+    return null_unless(inside, wide).cast(target)
 
 
-def parse_float(text: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+def parse_float(text: Array, target: pa.DataType) -> Array:
     """Floats from text as ``Double.parseDouble`` reads them, NULL where it would not.
 
     Hexadecimal floats, which Java reads too, give NULL.
     """
     trimmed = pc.utf8_trim(text, BLANKS[:-1])
     good = pc.match_substring_regex(trimmed, _FLOAT)
-    plain = pc.utf8_rtrim(pc.if_else(good, trimmed, _null(pa.string())), "dDfF")
+    plain = pc.utf8_rtrim(null_unless(good, trimmed), "dDfF")
     result = plain.cast(target)
     word = pc.utf8_lower(pc.utf8_trim(text, " "))
     for names, value in (
@@ -115,17 +108,17 @@ def parse_float(text: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
     return result
 
 
-def parse_decimal(text: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any]]:
+def parse_decimal(text: Array, target: pa.DataType) -> tuple[Array, Array]:
     """Decimals from text, rounded HALF_UP, and where the text is a number that does not fit."""
     trimmed = pc.utf8_trim(text, BLANKS)
     good = pc.fill_null(pc.match_substring_regex(trimmed, _DECIMAL), False)
-    number = pc.if_else(good, trimmed, _null(pa.string()))
+    number = null_unless(good, trimmed)
     wide, too_big = _to_wide(number, target)
     result, bad = fit(wide, target)
     return result, too_big if bad is None else pc.or_(too_big, pc.fill_null(bad, False))
 
 
-def _to_wide(number: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any]]:
+def _to_wide(number: Array, target: pa.DataType) -> tuple[Array, Array]:
     """Decimal text as 256-bit decimals with one digit more than ``target`` keeps, truncated there."""
     parts = pc.extract_regex(
         number, r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:[eE](?P<exponent>[+-]?[0-9]+))?$"
@@ -154,14 +147,14 @@ def _to_wide(number: pa.Array[Any], target: pa.DataType) -> tuple[pa.Array[Any],
         whole_text = pc.if_else(here, pc.utf8_slice_codeunits(filled, 0, length), whole_text)
     whole_text = pc.if_else(usable, whole_text, "0")
     signed = pc.binary_join_element_wise(pc.if_else(pc.equal(sign, "-"), "-", ""), whole_text, "")
-    signed = pc.if_else(number.is_valid(), signed, _null(pa.string()))
+    signed = null_unless(number.is_valid(), signed)
     unscaled = signed.cast(pa.decimal256(WIDEST, 0))
     return relabel(unscaled, WIDEST, scale), pc.fill_null(too_big, False)
 
 
-def parse_boolean(text: pa.Array[Any]) -> pa.Array[Any]:
+def parse_boolean(text: Array) -> Array:
     """Booleans from text, NULL where it is none of Spark's words."""
     word = pc.ascii_lower(pc.utf8_trim(text, BLANKS))
     true = pc.is_in(word, value_set=pa.array(["t", "true", "y", "yes", "1"]))
     false = pc.is_in(word, value_set=pa.array(["f", "false", "n", "no", "0"]))
-    return pc.if_else(pc.or_(true, false), true, _null(pa.bool_()))
+    return null_unless(pc.or_(true, false), true)

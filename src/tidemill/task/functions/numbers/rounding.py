@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import digits_of, pc
+from tidemill.task.functions.columns.compute import Array, digits_of, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, widen
@@ -17,7 +15,7 @@ from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, widen
 _MODES = {"round": "half_towards_infinity", "bround": "half_to_even"}
 
 
-def _whole(call: Call) -> bool:
+def _negative_scale(call: Call) -> bool:
     return pa.types.is_integer(call.type) and int(call.option("scale", 0)) < 0
 
 
@@ -25,7 +23,7 @@ def _float(call: Call) -> bool:
     return bool(pa.types.is_floating(call.args[0].type))
 
 
-def _round_decimal(call: Call, array: pa.Array[Any], scale: int, mode: str) -> pa.Array[Any]:
+def _round_decimal(call: Call, array: Array, scale: int, mode: str) -> Array:
     wide = relabel(widen(array, len(array)), WIDEST, array.type.scale)
     rounded = wide if wide.type.scale <= scale else pc.round(wide, scale, mode)
     try:
@@ -35,7 +33,7 @@ def _round_decimal(call: Call, array: pa.Array[Any], scale: int, mode: str) -> p
         raise failures.overflow(call.function, call.type, limit, array) from None
 
 
-def _round_float(array: pa.Array[Any], scale: int, mode: str) -> pa.Array[Any]:
+def _round_float(array: Array, scale: int, mode: str) -> Array:
     """Floats through their text. Outside 1e17 (or where no digit is left) nothing is to be rounded."""
     size = pc.abs(array)
     finite = pc.fill_null(pc.is_finite(array), False)
@@ -73,8 +71,8 @@ def _round(call: Call, args: list[Value], rows: int) -> Value:
         raise failures.overflow(call.function, call.type, bad, array) from None
 
 
-function("round", fails=_whole)(_round)
-function("bround", fails=_whole)(_round)
+function("round", fails=_negative_scale)(_round)
+function("bround", fails=_negative_scale)(_round)
 
 
 def _ceil_floor(call: Call, args: list[Value], rows: int) -> Value:

@@ -2,7 +2,7 @@
 
 :mod:`tidemill.task.functions.text.patterns` has RE2, over whole columns, for the patterns that are constants and mean
 the same there. Here are the functions that need every match or its place, patterns that are columns, and the constructs
-that RE2 has not: look-around, back references, ``(?i)``, ``$`` anywhere, ``\\b``.
+that RE2 lacks: look-around, back references, ``(?i)``, ``$`` anywhere, ``\\b``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def python_regex(pattern: str) -> tuple[str, int, int]:
 
 
 def _in_python(body: str) -> str:
-    """A class that Python does not warn of: set operations of the future are characters today."""
+    """A class with escapes where Python would warn of a possible set operation."""
     return re.sub(r"(?<!^)([-|~])(?=\1)", r"\\\1", body)
 
 
@@ -170,7 +170,7 @@ def _replacement(text: str, groups: int) -> tuple[str | int, ...]:
         elif letter == "$":
             digit = text[position : position + 1]
             if not ("0" <= digit <= "9") or int(digit) > groups:
-                raise RowFailureError("the replacement of a regular expression names no group behind $")
+                raise RowFailureError("the replacement of a regular expression has a $ without the number of a group")
             number = int(digit)
             position += 1
             while text[position : position + 1] in tuple("0123456789"):

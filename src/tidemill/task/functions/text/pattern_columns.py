@@ -56,7 +56,7 @@ def _split(call: Call, args: list[Value], rows: int) -> Value:
     most, known = longs(args[2], rows)
     valid = text.valid & pattern.valid & known
     ends, nothing = np.zeros(rows + 1, np.int64), np.zeros(0, np.int32)
-    # What NULL rows have is not searched: without a pattern there is no end of pieces.
+    # NULL rows are not searched: with an undefined pattern the search might not end.
     most = np.where(valid, most, 1)
     kernels.split(*text.parts, *pattern.parts, most, ends, nothing, nothing)
     np.cumsum(ends, out=ends)
@@ -84,6 +84,6 @@ def _like(call: Call, args: list[Value], rows: int) -> Value:
     valid, answers = text.valid & pattern.valid, np.empty(rows, np.int8)
     kernels.like(*text.parts, *pattern.parts, ord(escape), answers)
     wrong = pa.array(valid & (answers == 2))
-    if pc.any(wrong).as_py():  # the rule says why
+    if pc.any(wrong).as_py():  # the rule raises the error
         return kernel_of(is_like)(call, [as_array(arg, rows).filter(wrong) for arg in args], rows)
     return nullable(answers == 1, call.type, valid)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import growth
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import null_unless, pc
 from tidemill.task.functions.columns.lists import Lists, put_together
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import cut, of_columns, texts
@@ -207,7 +207,7 @@ def _extract(call: Call, args: list[Value], rows: int) -> Value:
     parts = pc.extract_regex(array, str(call.option("regex")))
     group = parts.field(parts.type.get_field_index(f"g{call.option('group')}"))
     found = pc.if_else(parts.is_valid(), pc.fill_null(group, ""), "")
-    return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
+    return null_unless(array.is_valid(), found)
 
 
 @function("regexp_replace", size=growth.replaced_by_pattern)

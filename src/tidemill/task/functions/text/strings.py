@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,18 +11,18 @@ import pyarrow as pa
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures, growth
 from tidemill.task.functions.columns.by_value import map_values
-from tidemill.task.functions.columns.compute import buffer, pc
+from tidemill.task.functions.columns.compute import Array, buffer, null_unless, pc
 from tidemill.task.functions.columns.lists import keep, put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import bitmap, validity
 from tidemill.task.functions.columns.registry import Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
-from tidemill.task.functions.columns.text_buffers import longs, made, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import longs, make_texts, of_columns, texts
 from tidemill.task.functions.kernels import digest as digest_kernels
 from tidemill.task.functions.kernels.encoding import bit_digits, hexadecimal
 from tidemill.task.functions.text.text_edits import capitalised
 
 
-def _cased(ascii_kernel: Callable[[pa.Array[Any]], pa.Array[Any]], full: Callable[[str], str]) -> Kernel:
+def _cased(ascii_kernel: Callable[[Array], Array], full: Callable[[str], str]) -> Kernel:
     """Only ASCII letters have one-to-one case pairs: other texts take the full mapping (ß to SS)."""
 
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
@@ -83,10 +82,10 @@ def _concat_ws(call: Call, args: list[Value], rows: int) -> Value:
         longer = pc.if_else(begun, pc.binary_join_element_wise(joined, text, separator), text)
         joined = pc.if_else(present, longer, joined)
         begun = pc.or_(begun, present)
-    return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
+    return null_unless(separator.is_valid(), joined)
 
 
-def _one_text(part: pa.Array[Any], separator: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
+def _one_text(part: Array, separator: Array) -> tuple[Array, Array]:
     """A part of ``concat_ws`` as one text, empty where there is none, and where there is one."""
     if pa.types.is_list(part.type):
         lists = take_apart(part, len(part))
@@ -144,7 +143,7 @@ def _hex(call: Call, args: list[Value], rows: int) -> Value:
     if pa.types.is_integer(array.type):
         return _digits(array, 4)
     text = texts(array, rows)
-    return made(call.type, text.valid, lambda ends, room: hexadecimal(*text.parts, ends, room))
+    return make_texts(call.type, text.valid, lambda ends, room: hexadecimal(*text.parts, ends, room))
 
 
 @of_columns("bin")
@@ -152,9 +151,9 @@ def _bin(call: Call, args: list[Value], rows: int) -> Value:
     return _digits(as_array(args[0], rows), 1)
 
 
-def _digits(array: pa.Array[Any], bits: int) -> pa.Array[Any]:
+def _digits(array: Array, bits: int) -> Array:
     numbers, valid = longs(array, len(array))
-    return made(pa.string(), valid, lambda ends, room: bit_digits(numbers, bits, ends, room))
+    return make_texts(pa.string(), valid, lambda ends, room: bit_digits(numbers, bits, ends, room))
 
 
 _DIGESTS: dict[str, tuple[int, Callable[..., None]]] = {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.registry import Value, as_array
-from tidemill.task.functions.columns.text_buffers import check_rows, cut, longs, made, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import check_rows, cut, longs, make_texts, of_columns, texts
 from tidemill.task.functions.kernels import cut as cut_kernels
 from tidemill.task.functions.kernels import edit as edit_kernels
 from tidemill.task.functions.text.text_positions import substring
@@ -20,7 +19,7 @@ from tidemill.task.functions.text.text_positions import substring
 def _replace(call: Call, args: list[Value], rows: int) -> Value:
     text, part, by = (texts(arg, rows) for arg in args)
     valid = text.valid & part.valid & by.valid
-    return made(
+    return make_texts(
         call.type, valid, lambda ends, room: edit_kernels.replace(*text.parts, *part.parts, *by.parts, ends, room)
     )
 
@@ -29,7 +28,7 @@ def _replace(call: Call, args: list[Value], rows: int) -> Value:
 def _translate(call: Call, args: list[Value], rows: int) -> Value:
     text, source, target = (texts(arg, rows) for arg in args)
     valid = text.valid & source.valid & target.valid
-    return made(
+    return make_texts(
         call.type,
         valid,
         lambda ends, room: edit_kernels.translate(*text.parts, *source.parts, *target.parts, ends, room),
@@ -86,7 +85,7 @@ def _pad(call: Call, args: list[Value], rows: int) -> Value:
     text, by = texts(args[0], rows), texts(args[2], rows)
     size, known = longs(args[1], rows)
     left, binary = call.function == "lpad", pa.types.is_binary(call.type)
-    return made(
+    return make_texts(
         call.type,
         text.valid & by.valid & known,
         lambda ends, room: edit_kernels.pad(*text.parts, size, *by.parts, left, binary, ends, room),
@@ -125,12 +124,12 @@ def _soundex(call: Call, args: list[Value], rows: int) -> Value:
     return _changed(call, args, rows, edit_kernels.soundex)
 
 
-def capitalised(array: pa.Array[Any]) -> pa.Array[Any]:
-    """ASCII texts with a capital behind every blank."""
+def capitalised(array: Array) -> Array:
+    """ASCII texts with an upper-case letter after every blank."""
     text = texts(array, len(array))
-    return made(pa.string(), text.valid, lambda ends, room: edit_kernels.capitalise(*text.parts, ends, room))
+    return make_texts(pa.string(), text.valid, lambda ends, room: edit_kernels.capitalise(*text.parts, ends, room))
 
 
-def _changed(call: Call, args: list[Value], rows: int, kernel: Callable[..., None]) -> pa.Array[Any]:
+def _changed(call: Call, args: list[Value], rows: int, kernel: Callable[..., None]) -> Array:
     text = texts(args[0], rows)
-    return made(call.type, text.valid, lambda ends, room: kernel(*text.parts, ends, room))
+    return make_texts(call.type, text.valid, lambda ends, room: kernel(*text.parts, ends, room))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_unless, pc
 from tidemill.task.functions.columns.numpy_values import text_bytes, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import cut, longs, texts
 from tidemill.task.functions.kernels import cut as kernels
 
 
-def substring(array: pa.Array[Any], position: Value, length: Value) -> pa.Array[Any]:
+def substring(array: Array, position: Value, length: Value) -> Array:
     """Spark's substring: positions from 1, 0 like 1, negative from the end; ``length`` is cut at the end."""
     rows = len(array)
     text, binary = texts(array, rows), pa.types.is_binary(array.type)
@@ -42,7 +40,7 @@ def _substring(call: Call, args: list[Value], rows: int) -> Value:
     return substring(as_array(array, rows), position, length)
 
 
-def code_point_of(array: pa.Array[Any], byte: pa.Array[Any]) -> pa.Array[Any]:
+def code_point_of(array: Array, byte: Array) -> Array:
     """The code point positions (from 1) of byte positions (from 0); 0 where the position is -1."""
     raw, starts = text_bytes(array)
     before = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])
@@ -51,4 +49,4 @@ def code_point_of(array: pa.Array[Any], byte: pa.Array[Any]) -> pa.Array[Any]:
     at = starts[:-1] + np.where(found, position, 0)
     code = np.where(found, before[at] - before[starts[:-1]] + 1, 0)
     result = pa.array(code.astype(np.int32))
-    return pc.if_else(array.is_valid(), result, pa.scalar(None, pa.int32()))
+    return null_unless(array.is_valid(), result)

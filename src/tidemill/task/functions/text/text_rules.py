@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,9 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import kernel_of
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_unless, pc
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
-from tidemill.task.functions.columns.text_buffers import check_rows, made, of_columns, texts
+from tidemill.task.functions.columns.text_buffers import check_rows, make_texts, of_columns, texts
 from tidemill.task.functions.kernels.edit import mask
 
 _KINDS = {"Lu": 0, "Ll": 1, "Nd": 2}
@@ -34,19 +33,19 @@ def _mask(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
     text, by = texts(array, rows), texts(pa.array([(as_array(arg, 1)[0].as_py() or "") for arg in args[1:]]), 4)
     kinds = _kinds(128 if pc.all(pc.string_is_ascii(array)).as_py() is not False else 0x110000)
-    return made(call.type, text.valid, lambda ends, room: mask(*text.parts, kinds, *by.parts, ends, room))
+    return make_texts(call.type, text.valid, lambda ends, room: mask(*text.parts, kinds, *by.parts, ends, room))
 
 
-def as_text(array: pa.Array[Any]) -> pa.Array[Any] | None:
-    """The bytes as text, or None when a row of them is no UTF-8."""
+def as_text(array: Array) -> Array | None:
+    """The bytes as text, or None when a row of them is not valid UTF-8."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         return None
 
 
-def made_valid(call: Call, array: pa.Array[Any]) -> pa.Array[Any]:
-    """The bytes as text, with U+FFFD for what is no UTF-8."""
+def replace_invalid(call: Call, array: Array) -> Array:
+    """The bytes as text, with U+FFFD for bytes that are not valid UTF-8."""
     text = as_text(array)
     return kernel_of(_replaced)(call, [array], len(array)) if text is None else text
 
@@ -56,7 +55,7 @@ def _replaced(call: Call, content: bytes) -> str:
 
 
 def _text_of(call: Call, content: bytes) -> str | None:
-    """The text, or NULL for what is no UTF-8."""
+    """The text, or NULL for what is not valid UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -67,12 +66,12 @@ def _text_of(call: Call, content: bytes) -> str | None:
 def _is_valid(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
     found = kernel_of(_text_of)(replace(call, type=pa.string()), [array], rows) if as_text(array) is None else array
-    return pc.if_else(array.is_valid(), found.is_valid(), pa.scalar(None, pa.bool_()))
+    return null_unless(array.is_valid(), found.is_valid())
 
 
 @of_columns("make_valid_utf8")
 def _make_valid(call: Call, args: list[Value], rows: int) -> Value:
-    return made_valid(call, as_array(args[0], rows))
+    return replace_invalid(call, as_array(args[0], rows))
 
 
 @of_columns("validate_utf8", sql=("validate_utf8", "try_validate_utf8"), fails=fails_unless_try)
@@ -84,5 +83,5 @@ def _validate(call: Call, args: list[Value], rows: int) -> Value:
     text = kernel_of(_text_of)(call, [array], rows)
     if fails_unless_try(call):
         wrong = pc.and_(array.is_valid(), text.is_null()).to_numpy(zero_copy_only=False)
-        check_rows(call, [array], wrong, "the bytes are no UTF-8", hint="use try_validate_utf8 to get NULL")
+        check_rows(call, [array], wrong, "the bytes are not valid UTF-8", hint="use try_validate_utf8 to get NULL")
     return text

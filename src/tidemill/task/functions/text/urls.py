@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import RowFailureError, kernel_of
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try
 from tidemill.task.functions.columns.text_buffers import of_columns
 
@@ -38,7 +37,7 @@ _IPV4 = re.compile(
 _IPV6 = re.compile(r"\[[0-9a-fA-F:.]*(?:%[a-zA-Z0-9_.]+)?\]")
 
 
-class _NoUrlError(ValueError):
+class _InvalidUrlError(ValueError):
     pass
 
 
@@ -55,7 +54,7 @@ class _Url:
 
 def _checked(pattern: re.Pattern[str], text: str) -> str:
     if not pattern.fullmatch(text):
-        raise _NoUrlError(text)
+        raise _InvalidUrlError(text)
     return text
 
 
@@ -69,7 +68,7 @@ def _parsed(text: str) -> _Url:
         rest = rest[colon.end() :]
         if not rest.startswith("/"):
             if not rest:
-                raise _NoUrlError(text)
+                raise _InvalidUrlError(text)
             _checked(_URIC, rest)
             return _Url(scheme, fragment=fragment)
     authority = user = host = None
@@ -80,7 +79,7 @@ def _parsed(text: str) -> _Url:
         if authority_text:
             authority, user, host = _authority(authority_text)
         elif not rest and not hash_:
-            raise _NoUrlError(text)
+            raise _InvalidUrlError(text)
     path, mark, query_text = rest.partition("?")
     query = _checked(_URIC, query_text) if mark else None
     return _Url(scheme, authority, user, host, _checked(_PATH, path), query, fragment)
@@ -97,7 +96,7 @@ def _authority(text: str) -> tuple[str, str | None, str | None]:
             return text, user if at else None, match[1]
     if registry:
         return text, None, None
-    raise _NoUrlError(text)
+    raise _InvalidUrlError(text)
 
 
 _LETTERS = rf"(?:[{_UNRESERVED}:@&=+$,;/]|{_ESCAPED})"
@@ -130,7 +129,7 @@ def _simple(part: str, key: str | None = None) -> bool:
     return key is None or (part == "QUERY" and _PLAIN_KEY.fullmatch(key) is not None)
 
 
-def _common_part(parts: pa.Array[Any], part: str, key: str | None = None) -> pa.Array[Any]:
+def _common_part(parts: Array, part: str, key: str | None = None) -> Array:
     scheme, authority, host, path, query, fragment = (pc.struct_field(parts, n) for n in range(6))
     null = pa.scalar(None, pa.string())
     if key is not None:
@@ -152,9 +151,9 @@ def _parse(call: Call, text: str, part: str, key: str | None = None) -> str | No
         return None
     try:
         url = _parsed(text)
-    except _NoUrlError:
+    except _InvalidUrlError:
         if fails_unless_try(call):
-            raise RowFailureError("the text is no URL", hint="use try_parse_url to get NULL") from None
+            raise RowFailureError("the text is not a URL", hint="use try_parse_url to get NULL") from None
         return None
     if key is not None:
         found = re.search(f"(?:&|^){key}=([^&]*)", url.query) if url.query is not None else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_unless, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.times.dates import DAYS, MONTHS
@@ -24,39 +23,10 @@ _FULL_MONTHS = [
 ]  # fmt: skip
 _FULL_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
-_PRINTED = frozenset(
-    [
-        "yyyy",
-        "yy",
-        "y",
-        "MM",
-        "M",
-        "MMM",
-        "MMMM",
-        "dd",
-        "d",
-        "DDD",
-        "HH",
-        "H",
-        "hh",
-        "h",
-        "mm",
-        "m",
-        "ss",
-        "s",
-        "S",
-        "SS",
-        "SSS",
-        "SSSS",
-        "SSSSS",
-        "SSSSSS",
-        "E",
-        "EE",
-        "EEE",
-        "EEEE",
-        "a",
-    ]
-)
+_PRINTED = {
+    "yyyy", "yy", "y", "MM", "M", "MMM", "MMMM", "dd", "d", "DDD", "HH", "H", "hh", "h", "mm", "m", "ss", "s",
+    "S", "SS", "SSS", "SSSS", "SSSSS", "SSSSSS", "E", "EE", "EEE", "EEEE", "a",
+}  # fmt: skip
 _PARSED = {
     "yyyy": "-?[0-9]{4}|[+-][0-9]{5,7}",
     "MM": "[0-9]{2}", "dd": "[0-9]{2}", "HH": "[0-9]{2}", "mm": "[0-9]{2}", "ss": "[0-9]{2}",
@@ -104,7 +74,7 @@ def can_parse(pattern: str) -> bool:
     return all(not (a[1] and b[1]) or len(b[0]) >= 2 for a, b in itertools.pairwise(parts))
 
 
-def _printed(field: str, array: pa.Array[Any]) -> pa.Array[Any]:
+def _printed(field: str, array: Array) -> Array:
     letter, width = field[0], len(field)
     if letter == "y":
         year = pc.year(array)
@@ -149,7 +119,7 @@ def date_format(call: Call, args: list[Value], rows: int) -> Value:
     if not pieces:
         return pc.if_else(array.is_valid(), "", pa.scalar(None, pa.string()))
     joined = as_array(pc.binary_join_element_wise(*pieces, ""), rows)
-    return pc.if_else(array.is_valid(), joined, pa.scalar(None, pa.string()))
+    return null_unless(array.is_valid(), joined)
 
 
 @function(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_unless, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Kernel, Value, as_array, function
 from tidemill.task.functions.times.time_text import days_from_civil
@@ -23,7 +23,7 @@ def days(value: Value, rows: int) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def to_dates(numbers: npt.NDArray[Any], *nulls_of: pa.Array[Any]) -> pa.Array[Any]:
+def to_dates(numbers: npt.NDArray[Any], *nulls_of: Array) -> Array:
     """Day numbers as dates; they wrap at 32 bits, as Java's int does."""
     return from_numpy(numbers.astype(np.int32), pa.int32(), *nulls_of).cast(pa.date32())
 
@@ -50,7 +50,7 @@ def shift_months(numbers: npt.NDArray[np.int64], by: npt.NDArray[np.int64]) -> n
     return shifted
 
 
-def _field(compute: Callable[[pa.Array[Any]], pa.Array[Any]]) -> Kernel:
+def _field(compute: Callable[[Array], Array]) -> Kernel:
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
         return compute(as_array(args[0], rows)).cast(call.type)
 
@@ -72,7 +72,7 @@ function("unix_date")(_field(lambda array: array.cast(pa.int32())))
 function("date_from_unix_date")(_field(lambda array: array.cast(pa.date32())))
 
 
-def _named(names: list[str], index: Callable[[pa.Array[Any]], pa.Array[Any]]) -> Kernel:
+def _named(names: list[str], index: Callable[[Array], Array]) -> Kernel:
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
         return pa.array(names).take(index(as_array(args[0], rows)))
 
@@ -155,6 +155,6 @@ def _make_date(call: Call, args: list[Value], rows: int) -> Value:
     present = pc.and_(pc.and_(parts[0].is_valid(), parts[1].is_valid()), parts[2].is_valid())
     bad = pc.and_(present, pa.array(~good))
     if failures.any_true(bad) and call.option("mode", "ansi") == "ansi":
-        raise failures.failure("there is no such date", bad, *parts)
+        raise failures.failure("the date does not exist", bad, *parts)
     result = to_dates(np.where(good, numbers, 0), *parts)
-    return pc.if_else(pa.array(good), result, pa.scalar(None, pa.date32()))
+    return null_unless(pa.array(good), result)

@@ -7,7 +7,6 @@ An interval of days to seconds is a number of microseconds (``DAY_TIME``), one o
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal, localcontext
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pyarrow as pa
 from tidemill.schema import DAY_TIME
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import element_type, pc, repeat
+from tidemill.task.functions.columns.compute import Array, element_type, null_unless, null_where, pc, repeat
 from tidemill.task.functions.columns.lists import put_together, take_apart
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
@@ -35,11 +34,11 @@ def _integers(value: Value, rows: int) -> Ints:
 
 
 def _limit(type_: pa.DataType) -> int:
-    """Intervals are below this and not below its negative: months are 32 bits wide."""
+    """The bound of an interval: months have 32 bits, microseconds 64."""
     return 2**63 if type_ == DAY_TIME else 2**31
 
 
-def _result(call: Call, numbers: Ints, bad: npt.NDArray[np.bool_], *args: pa.Array[Any]) -> pa.Array[Any]:
+def _result(call: Call, numbers: Ints, bad: npt.NDArray[np.bool_], *args: Array) -> Array:
     """Intervals of numbers; ``bad`` do not fit: an error, or NULL with the mode ``try``."""
     found = from_numpy(numbers, pa.int64(), *args)
     if call.type != DAY_TIME:
@@ -49,7 +48,7 @@ def _result(call: Call, numbers: Ints, bad: npt.NDArray[np.bool_], *args: pa.Arr
     wrong = pc.and_(pa.array(bad), found.is_valid())
     if fails_unless_try(call) and failures.any_true(wrong):
         raise failures.overflow(call.function, call.type, wrong, *args)
-    return pc.if_else(wrong, pa.scalar(None, pa.int64()), found).cast(call.type)
+    return null_where(wrong, found).cast(call.type)
 
 
 @function("interval_number", sql=())
@@ -69,7 +68,7 @@ def _double_interval(call: Call, args: list[Value], rows: int) -> Value:
     if pa.types.is_list(array.type):
         lists = take_apart(array, rows)
         values = pc.trunc(lists.values).cast(pa.int64()).cast(element_type(call.type))
-        return put_together(call.type, lists.of(values))
+        return put_together(call.type, lists.with_values(values))
     return pc.trunc(array).cast(pa.int64()).cast(call.type)
 
 
@@ -120,7 +119,7 @@ def _sign(call: Call, args: list[Value], rows: int) -> Value:
     return from_numpy(np.sign(_integers(array, rows)).astype(np.float64), pa.float64(), array)
 
 
-def _rounded_doubles(call: Call, numbers: npt.NDArray[np.float64], *args: pa.Array[Any]) -> pa.Array[Any]:
+def _rounded_doubles(call: Call, numbers: npt.NDArray[np.float64], *args: Array) -> Array:
     """Doubles as intervals, halves away from zero."""
     with np.errstate(invalid="ignore", over="ignore"):
         whole = np.trunc(numbers)
@@ -130,7 +129,7 @@ def _rounded_doubles(call: Call, numbers: npt.NDArray[np.float64], *args: pa.Arr
         return _result(call, np.where(bad, 0.0, rounded).astype(np.int64), bad, *args)
 
 
-def _decimal_results(call: Call, interval: pa.Array[Any], number: pa.Array[Any], divide: bool) -> pa.Array[Any]:
+def _decimal_results(call: Call, interval: Array, number: Array, divide: bool) -> Array:
     """Products and quotients with decimals, exactly, halves away from zero."""
     found, bad = np.zeros(len(interval), np.int64), np.zeros(len(interval), np.bool_)
     with localcontext() as context:
@@ -168,7 +167,7 @@ def _divide(call: Call, args: list[Value], rows: int) -> Value:
     if failures.any_true(zero):
         if fails_unless_try(call):
             raise failures.division_by_zero(zero, interval)
-        number = pc.if_else(zero, pa.scalar(None, number.type), number)
+        number = null_where(zero, number)
     if pa.types.is_decimal(number.type):
         return _decimal_results(call, interval, number, True)
     if pa.types.is_floating(number.type):
@@ -247,7 +246,7 @@ def _make(call: Call, args: list[Value], rows: int) -> Value:
     return _result(call, _integers(pc.fill_null(safe, Decimal(0)).cast(pa.int64()), rows), bad, *arrays)
 
 
-def _padded(numbers: Ints, width: int) -> pa.Array[Any]:
+def _padded(numbers: Ints, width: int) -> Array:
     return pc.utf8_lpad(pa.array(numbers, pa.int64()).cast(pa.string()), width, "0")
 
 
@@ -268,7 +267,7 @@ def _text(call: Call, args: list[Value], rows: int) -> Value:
             body = pc.binary_join_element_wise(years, months, "-")
     else:
         fields = list(UNITS)
-        parts: list[pa.Array[Any]] = []
+        parts: list[Array] = []
         for field in fields[fields.index(first) : fields.index(last) + 1]:
             if parts:
                 parts.append(pa.repeat(pa.scalar(" " if field == "hour" else ":"), rows))
@@ -280,4 +279,4 @@ def _text(call: Call, args: list[Value], rows: int) -> Value:
                 parts.append(pc.if_else(pa.array(rest == 0), "", pc.binary_join_element_wise(".", digits, "")))
         body = pc.binary_join_element_wise(*parts, "")
     text = pc.binary_join_element_wise("INTERVAL '", sign, body, f"' {shown}", "")
-    return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))
+    return null_unless(array.is_valid(), text)

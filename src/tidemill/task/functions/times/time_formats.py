@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.schema import TIMESTAMP_NTZ
-from tidemill.task.expressions import Call, Ref
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.compute import Array, null_where, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
-from tidemill.task.functions.columns.registry import FUNCTIONS, as_array
+from tidemill.task.functions.columns.registry import apply, try_cast
 from tidemill.zones import Ints, clock_of
 
 
 class TimeFormats(NamedTuple):
-    """How times are written.
+    """The zone and patterns of dates and timestamps.
 
     Attributes
     ----------
     zone : str or None
-        What the clocks show that texts without a zone mean; None for UTC.
+        The time zone of texts without one; None for UTC.
     date, timestamp, timestamp_ntz : str or None
         Patterns; None for the usual forms. Where timestamps are written their pattern may end in ``XXX``.
     """
@@ -33,7 +33,7 @@ class TimeFormats(NamedTuple):
     timestamp_ntz: str | None = None
 
     def pattern(self, type_: pa.DataType) -> str | None:
-        """That of a type of times."""
+        """The pattern of a date or timestamp type."""
         if pa.types.is_date(type_):
             return self.date
         return self.timestamp_ntz if type_ == TIMESTAMP_NTZ else self.timestamp
@@ -44,7 +44,7 @@ OPTIONS = ("date", "timestamp", "timestamp_ntz")
 
 
 def formats_of(call: Call) -> TimeFormats:
-    """Those of the options of a call."""
+    """The formats in the options of a call."""
     return TimeFormats(call.option("zone"), *(call.option(name) for name in OPTIONS))
 
 
@@ -52,25 +52,20 @@ _ZONED = r":[0-9.]+ *[A-Z+-]"
 """In a text of a timestamp: a zone behind the seconds."""
 
 
-def read_times(texts: pa.Array[Any], type_: pa.DataType, formats: TimeFormats) -> pa.Array[Any]:
+def read_times(texts: Array, type_: pa.DataType, formats: TimeFormats) -> Array:
     """Texts in the pattern of their type, or as ``try_cast`` reads them; NULL for others.
 
-    Unlike in a cast, a TIMESTAMP_NTZ is none with a zone behind it.
+    Unlike in a cast, a text with a zone is not a TIMESTAMP_NTZ.
     """
     pattern = formats.pattern(type_) if pa.types.is_date(type_) or pa.types.is_timestamp(type_) else None
     if pattern is not None:
         return _parsed(texts, type_, pattern, formats.zone)
     if type_ == TIMESTAMP_NTZ:
-        texts = pc.if_else(pc.match_substring_regex(texts, _ZONED), pa.scalar(None, pa.string()), texts)
-    options: tuple[tuple[str, str], ...] = (("mode", "try"),)
-    if formats.zone is not None:
-        options += (("zone", formats.zone),)
-    source = Call("cast", (Ref(0, pa.string()),), type_, True, options)
-    found: pa.Array[Any] = as_array(FUNCTIONS["cast"].kernel(source, [texts], len(texts)), len(texts))
-    return found
+        texts = null_where(pc.match_substring_regex(texts, _ZONED), texts)
+    return try_cast(texts, type_, formats.zone)
 
 
-def written_times(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
+def written_times(array: Array, formats: TimeFormats) -> Array:
     """``yyyy-MM-dd``, or ``yyyy-MM-dd'T'HH:mm:ss.SSS`` with the offset behind it where the type has a zone."""
     type_, pattern = array.type, formats.pattern(array.type)
     if pa.types.is_date(type_):
@@ -100,25 +95,21 @@ def _minutes(offsets: Ints) -> Ints:
     return whole
 
 
-def _printed(plain: pa.Array[Any], pattern: str) -> pa.Array[Any]:
-    call = Call("date_format", (Ref(0, plain.type),), pa.string(), True, (("pattern", pattern),))
-    return as_array(FUNCTIONS["date_format"].kernel(call, [plain], len(plain)), len(plain))
+def _printed(plain: Array, pattern: str) -> Array:
+    return apply("date_format", plain, pa.string(), pattern=pattern)
 
 
-def _parsed(texts: pa.Array[Any], type_: pa.DataType, pattern: str, zone: str | None) -> pa.Array[Any]:
-    options = (("mode", "try"), ("pattern", pattern))
-    rows = len(texts)
-    call = Call("parse_timestamp", (Ref(0, pa.string()),), pa.timestamp("us"), True, options)
-    found = as_array(FUNCTIONS["parse_timestamp"].kernel(call, [texts], rows), rows)
+def _parsed(texts: Array, type_: pa.DataType, pattern: str, zone: str | None) -> Array:
+    found = apply("parse_timestamp", texts, TIMESTAMP_NTZ, mode="try", pattern=pattern)
     if pa.types.is_date(type_):
         return pc.floor_temporal(found, unit="day").cast(pa.date32())
     micros = found.cast(pa.int64())
     if type_ != TIMESTAMP_NTZ and zone is not None:
-        micros = from_numpy(clock_of(zone).instant(to_numpy(micros, rows)), pa.int64(), micros)
+        micros = from_numpy(clock_of(zone).instant(to_numpy(micros, len(micros))), pa.int64(), micros)
     return micros.cast(type_)
 
 
-def offset_texts(offsets: Ints) -> pa.Array[Any]:
+def offset_texts(offsets: Ints) -> Array:
     """Offsets in microseconds as ``Z``, ``+hh:mm`` or, with the seconds of local mean times, ``+hh:mm:ss``."""
     distinct, places = np.unique(offsets // 1_000_000, return_inverse=True)
     texts = [_offset_text(int(seconds)) for seconds in distinct]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_unless, pc
 from tidemill.task.functions.numbers.number_text import BLANKS
 from tidemill.zones import Clock
 
@@ -43,31 +43,28 @@ def days_from_civil(
     return first + day - 1, valid
 
 
-def _numbers(part: pa.Array[Any], default: int) -> npt.NDArray[np.int64]:
+def _numbers(part: Array, default: int) -> npt.NDArray[np.int64]:
     text = pc.if_else(pc.fill_null(pc.equal(part, ""), True), str(default), part)
     numbers: npt.NDArray[np.int64] = text.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _date_parts(parts: dict[str, pa.Array[Any]]) -> tuple[Any, Any]:
+def _date_parts(parts: dict[str, Array]) -> tuple[Any, Any]:
     year = _numbers(parts["year"], 1970)
     negative = pc.fill_null(pc.equal(parts["sign"], "-"), False).to_numpy(zero_copy_only=False)
     year = np.where(negative, -year, year)
     return days_from_civil(year, _numbers(parts["month"], 1), _numbers(parts["day"], 1))
 
 
-def _match(text: pa.Array[Any], pattern: str) -> dict[str, pa.Array[Any]]:
+def _match(text: Array, pattern: str) -> dict[str, Array]:
     parts = pc.extract_regex(text, pattern)
     valid = parts.is_valid()
-    named = {
-        parts.type.field(i).name: pc.if_else(valid, parts.field(i), pa.scalar(None, pa.string()))
-        for i in range(parts.type.num_fields)
-    }
+    named = {parts.type.field(i).name: null_unless(valid, parts.field(i)) for i in range(parts.type.num_fields)}
     named["valid"] = valid
     return named
 
 
-def parse_date(text: pa.Array[Any]) -> pa.Array[Any]:
+def parse_date(text: Array) -> Array:
     """Dates from text such as ``2020``, ``2020-1``, ``2020-1-31`` or ``2020-01-31T...``, else NULL."""
     parts = _match(pc.utf8_trim(text, BLANKS), _ONLY_DATE)
     days, exists = _date_parts(parts)
@@ -75,7 +72,7 @@ def parse_date(text: pa.Array[Any]) -> pa.Array[Any]:
     return pa.array(np.where(good, days, 0).astype(np.int32), pa.int32(), mask=~good).cast(pa.date32())
 
 
-def parse_timestamp(text: pa.Array[Any], target: pa.DataType, clock: Clock | None = None) -> pa.Array[Any]:
+def parse_timestamp(text: Array, target: pa.DataType, clock: Clock | None = None) -> Array:
     """Timestamps from text, else NULL; without a zone the text is what a clock shows, one in UTC if none is given.
 
     Raises
@@ -114,12 +111,12 @@ def parse_timestamp(text: pa.Array[Any], target: pa.DataType, clock: Clock | Non
     return pa.array(np.where(good, total, 0), pa.int64(), mask=~good).cast(target)
 
 
-def date_text(array: pa.Array[Any]) -> pa.Array[Any]:
+def date_text(array: Array) -> Array:
     """``yyyy-MM-dd``, with a sign for years of more than four digits."""
     return pc.replace_substring_regex(array.cast(pa.string()), r"^([0-9]{5,}-)", r"+\1")
 
 
-def timestamp_text(array: pa.Array[Any]) -> pa.Array[Any]:
+def timestamp_text(array: Array) -> Array:
     """``yyyy-MM-dd HH:mm:ss`` in UTC, with as many digits of the fraction as needed."""
     plain = array.cast(pa.int64()).cast(TIMESTAMP_NTZ).cast(pa.string())
     trimmed = pc.replace_substring_regex(plain, r"\.?0{1,6}$", "")

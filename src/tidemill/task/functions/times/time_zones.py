@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, null_unless, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.times.time_text import MICROS_PER_DAY, days_from_civil
@@ -43,9 +42,7 @@ def _by_zone(convert: Callable[[str, Ints], Ints], zones: Value, micros: Ints, p
     return result
 
 
-def _convert(
-    call: Call, args: list[Value], rows: int, *steps: tuple[Callable[[str, Ints], Ints], int]
-) -> pa.Array[Any]:
+def _convert(call: Call, args: list[Value], rows: int, *steps: tuple[Callable[[str, Ints], Ints], int]) -> Array:
     """The last argument through some conversions, each by the zones of an argument."""
     times = as_array(args[-1], rows)
     nulls = [times, *(as_array(a, rows) for a in args[:-1])]
@@ -86,10 +83,10 @@ def _make_timestamp(call: Call, args: list[Value], rows: int) -> Value:
     missing = [a.is_null().to_numpy(zero_copy_only=False) for a in arrays]
     bad = pa.array(~good & ~np.logical_or.reduce(missing))
     if failures.any_true(bad) and fails_unless_try(call):
-        raise failures.failure("these are no parts of a timestamp", bad, *arrays[:6])
+        raise failures.failure("the fields do not make a timestamp", bad, *arrays[:6])
     total = np.where(good, days, 0) * MICROS_PER_DAY + hour * 60 * minutes + minute * minutes + micros
     total = np.where(good, total, 0)
     if len(args) > 6:
         total = _by_zone(instant_of_local, args[6], total, good & ~missing[6])
     result = from_numpy(total, pa.int64(), *arrays)
-    return pc.if_else(pa.array(good), result, pa.scalar(None, pa.int64())).cast(call.type)
+    return null_unless(pa.array(good), result).cast(call.type)

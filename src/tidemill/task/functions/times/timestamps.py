@@ -7,7 +7,6 @@ zone whose days these are, UTC without it.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
-from tidemill.task.functions.columns.compute import pc
+from tidemill.task.functions.columns.compute import Array, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.times import dates
@@ -41,12 +40,12 @@ def micros(value: Value, rows: int) -> npt.NDArray[np.int64]:
 
 
 def clock_of_call(call: Call) -> Clock | None:
-    """The clock of the zone whose days count; None for UTC."""
+    """The clock of the option ``zone``; None for UTC."""
     zone = call.option("zone")
     return None if zone is None else clock_of(str(zone))
 
 
-def _timestamps(call: Call, numbers: npt.NDArray[np.int64], *nulls_of: pa.Array[Any]) -> pa.Array[Any]:
+def _timestamps(call: Call, numbers: npt.NDArray[np.int64], *nulls_of: Array) -> Array:
     return from_numpy(numbers, pa.int64(), *nulls_of).cast(call.type)
 
 
@@ -90,7 +89,7 @@ def _truncated(numbers: npt.NDArray[np.int64], unit: str, size: int) -> npt.NDAr
     return dates.truncate_days(whole_days, unit) * MICROS_PER_DAY
 
 
-def _sum(call: Call, left: pa.Array[Any], right: pa.Array[Any], size: int) -> pa.Array[Any]:
+def _sum(call: Call, left: Array, right: Array, size: int) -> Array:
     """``left + right * size`` microseconds, with an error when that leaves 64 bits."""
     try:
         step = pc.multiply_checked(right, pa.scalar(size, pa.int64()))
@@ -107,7 +106,7 @@ def _timestamp_add(call: Call, args: list[Value], rows: int) -> Value:
     start, quantity = as_array(args[0], rows), as_array(args[1], rows)
     unit, clock = str(call.option("unit")), clock_of_call(call)
     if unit in _UNITS:
-        plain = _sum(call, start, quantity.cast(pa.int64()), _UNITS[unit])  # raises for what is too far away
+        plain = _sum(call, start, quantity.cast(pa.int64()), _UNITS[unit])  # fails where the result leaves 64 bits
         return plain if clock is None else _sum_of_days(call, clock, start, quantity, _UNITS[unit])
     numbers = micros(start, rows)
     by = to_numpy(quantity, rows).astype(np.int64) * _MONTHS[unit]
@@ -120,7 +119,7 @@ def _timestamp_add(call: Call, args: list[Value], rows: int) -> Value:
     return _timestamps(call, clock.instant(shift_months(numbers + offset, by), like=offset), start, quantity)
 
 
-def _sum_of_days(call: Call, clock: Clock, start: pa.Array[Any], quantity: pa.Array[Any], size: int) -> pa.Array[Any]:
+def _sum_of_days(call: Call, clock: Clock, start: Array, quantity: Array, size: int) -> Array:
     numbers, rows = micros(start, len(start)), len(start)
     step = to_numpy(quantity.cast(pa.int64()), rows) * size
     days = np.sign(step) * (np.abs(step) // MICROS_PER_DAY)

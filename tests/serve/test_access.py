@@ -1,0 +1,146 @@
+"""Who is let in, and what one request may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serving import Served
+from test_http import orders, write
+
+from tidemill.errors import TidemillError
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens
+
+ServeFactory = Callable[..., Served]
+
+READ, WRITE = "r" * 16, "w" * 16
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> str:
+    file = tmp_path / "tokens"
+    file.write_text(f"# two of them\n\nread {READ}\nwrite {WRITE}\n")
+    return str(file)
+
+
+def test_roles_decide_what_a_caller_may_do(serve: ServeFactory, tokens: str, tmp_path: Path) -> None:
+    served = serve(tokens=tokens)
+    statement = {"statement": f"CREATE TABLE t (a INT) USING csv OPTIONS (path '{tmp_path}/*.csv')"}
+    post = lambda token: served.http.post("/v1/sql", json=statement, headers=bearer(token))  # noqa: E731
+    assert (post("x" * 16).status_code, post("x" * 16).json()["number"]) == (401, "TM8005")
+    assert served.http.post("/v1/sql", json=statement).headers["www-authenticate"] == "Bearer"
+    assert (post(READ).status_code, post(READ).json()["number"]) == (403, "TM8004")
+    assert served.mill.snapshot().show("tables").num_rows == 0
+    assert post(WRITE).status_code == 200
+    shown = served.http.post("/v1/sql", json={"statement": "SHOW TABLES"}, headers=bearer(READ)).json()
+    assert shown["rows"][0][0] == "t"
+    for method, path in (("DELETE", "/v1/readers/t"), ("POST", "/v1/readers"), ("POST", "/v1/queries")):
+        body = (
+            {"name": "x", "format": "csv", "path": "/x"} if path == "/v1/readers" else {"name": "x", "sql": "SELECT 1"}
+        )
+        found = served.http.request(method, path, json=body if method == "POST" else None, headers=bearer(READ))
+        assert found.status_code == 403, found.text
+    assert served.http.get("/healthz").status_code == served.http.get("/readyz").status_code == 200
+    for path in ("/metrics", "/openapi.json", "/v1/views", "/v1/cursors", "/v1/epochs"):
+        assert served.http.get(path).status_code == 401, path
+        assert served.http.get(path, headers=bearer(READ)).status_code == 200, path
+    assert READ not in served.http.get("/metrics", headers=bearer(READ)).text
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("", "no token"),
+        ("read short\n", "fewer than 16"),
+        ("king " + "x" * 20, "is not `role token`"),
+        ("read a b", "is not `role token`"),
+    ],
+)
+def test_files_of_tokens_that_cannot_be_used(tmp_path: Path, text: str, got: str) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    with pytest.raises(TidemillError, match="TM8003") as error:
+        Tokens.read(str(file))
+    assert got in error.value.got and "x" * 20 not in error.value.message()
+    with pytest.raises(TidemillError, match="TM8003"):
+        Tokens.read(str(tmp_path / "nothing"))
+
+
+def test_without_tokens_everybody_is_an_admin() -> None:
+    assert Tokens().role(None) is Role.ADMIN
+
+
+def test_settings_that_would_let_strangers_in() -> None:
+    with pytest.raises(TidemillError, match="TM8001"):
+        ServerSettings(host="0.0.0.0").check()
+    with pytest.raises(TidemillError, match="TM8001"):
+        ServerSettings(host="example.com").check()
+    with pytest.raises(TidemillError, match="TM8002"):
+        ServerSettings(tls_key="key.pem").check()
+    for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"):
+        ServerSettings(host=host).check()
+
+
+def test_other_hosts_and_origins_are_refused(serve: ServeFactory) -> None:
+    served = serve(hosts=("views.example",))
+    other = served.http.get("/v1/views", headers={"Host": "evil.example"})
+    assert (other.status_code, other.json()["number"]) == (421, "TM8007")
+    assert served.http.get("/v1/views", headers={"Host": "views.example:8320"}).status_code == 200
+    body = {"statement": "SHOW VIEWS"}
+    crossed = served.http.post("/v1/sql", json=body, headers={"Origin": "http://evil.example"})
+    assert (crossed.status_code, crossed.json()["number"]) == (403, "TM8008")
+    assert served.http.post("/v1/sql", json=body, headers={"Origin": served.url}).status_code == 200
+    answer = served.http.get("/v1/views", headers={"Origin": "http://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_limits_of_bodies_rows_rates_and_subscribers(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(max_body_bytes=2000, max_rows=50, max_cursors=2, max_subscribers=0)
+    data = orders(served, tmp_path)
+    write(data, "a.csv", *((c, 1.0, "I") for c in range(60)))
+    served.mill.advance()
+    number = lambda response: (response.status_code, response.json()["number"])  # noqa: E731
+    assert number(served.http.post("/v1/sql", json={"statement": "SELECT " + "1" * 3000})) == (413, "TM8017")
+
+    def parts() -> Any:
+        for _ in range(3):
+            yield b" " * 1000
+
+    assert number(served.http.post("/v1/sql", content=parts())) == (413, "TM8017")
+    assert number(served.http.get("/v1/views/spending")) == (400, "TM8012")
+    assert served.http.get("/v1/views/spending?format=arrow").status_code == 200
+    for _ in range(2):
+        assert served.http.post("/v1/cursors", json={"views": ["spending"], "durable": False}).status_code == 200
+    assert number(served.http.post("/v1/cursors", json={"views": ["spending"]})) == (400, "TM8012")
+    assert number(served.http.get("/v1/views/spending/changes")) == (400, "TM8012")
+
+
+def test_a_rate_is_held_for_each_address(serve: ServeFactory) -> None:
+    served = serve(requests_per_second=5)
+    statuses = [served.http.get("/v1/views").status_code for _ in range(40)]
+    assert statuses[:5] == [200] * 5 and 429 in statuses
+    refused = next(r for _ in range(40) if (r := served.http.get("/v1/views")).status_code == 429)
+    assert refused.json()["number"] == "TM8009" and refused.headers["retry-after"] == "1"
+
+
+def test_everything_is_encrypted_with_a_certificate(serve: ServeFactory, tmp_path: Path) -> None:
+    import subprocess
+
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    served = serve(tls_certificate=str(certificate), tls_key=str(key))
+    assert served.url.startswith("https://")
+    assert httpx.get(f"{served.url}/healthz", verify=str(certificate)).json()["status"] == "ok"
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(f"{served.url}/healthz")

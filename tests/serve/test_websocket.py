@@ -1,0 +1,117 @@
+"""Subscriptions over a WebSocket, with the package ``websockets``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Served, summed
+from test_http import orders, write
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+ServeFactory = Callable[..., Served]
+
+
+def address(served: Served) -> str:
+    return served.url.replace("http", "ws") + "/v1/ws"
+
+
+def ask(socket: ClientConnection, **message: Any) -> None:
+    socket.send(json.dumps(message))
+
+
+def until(socket: ClientConnection, found: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    """Messages until a condition on all of them holds."""
+    taken: list[dict[str, Any]] = []
+    while not found(taken):
+        taken.append(json.loads(socket.recv(timeout=30)))
+    return taken
+
+
+def test_several_subscriptions_over_one_connection(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve()
+    data = orders(served, tmp_path)
+    served.sql("CREATE MATERIALIZED VIEW large AS SELECT * FROM spending WHERE amount > 5")
+    write(data, "0.csv", (1, 1.0, "I"), (2, 7.0, "I"))
+    served.mill.advance()
+    with connect(address(served)) as socket:
+        ask(socket, subscribe=1, views=["spending"])
+        ask(socket, subscribe="b", views=["large"], columns="customer", where="customer > 0")
+        first = until(socket, lambda taken: {m["id"] for m in taken if m["kind"] == "changes"} == {1, "b"})
+        write(data, "1.csv", (1, 9.0, "I"))
+        served.mill.advance()
+        newest = served.mill.epoch
+        rest = until(socket, lambda taken: {m["id"] for m in taken if m.get("epoch") == newest} == {1, "b"})
+        changes = [m for m in (*first, *rest) if m["kind"] == "changes"]
+        spending = Counter(tuple(r.values()) for r in served.mill.read("spending").to_pylist())
+        assert summed([m for m in changes if m["id"] == 1]) == spending
+        assert summed([m for m in changes if m["id"] == "b"]) == {(1,): 1, (2,): 1}
+        ask(socket, unsubscribe=1)
+        until(socket, lambda taken: any(m == {"id": 1, "kind": "unsubscribed"} for m in taken))
+        write(data, "2.csv", (3, 9.0, "I"))
+        served.mill.advance()
+        last = until(socket, lambda taken: any(m["kind"] == "changes" for m in taken))
+        assert {m["id"] for m in last} == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("message", "number"),
+    [
+        ("no json", "TM8018"),
+        ("[]", "TM8018"),
+        ('{"subscribe": 1}', "TM8018"),
+        ('{"subscribe": {}, "views": ["spending"]}', "TM8018"),
+        ('{"subscribe": 1, "unsubscribe": 1}', "TM8018"),
+        ('{"subscribe": 1, "views": ["spending"], "colour": 1}', "TM8018"),
+        ('{"subscribe": 1, "views": "spending"}', "TM8018"),
+        ('{"subscribe": 1, "views": ["nothing"]}', "TM2012"),
+        ('{"subscribe": 1, "views": []}', "TM8015"),
+        ('{"subscribe": 1, "views": ["spending"], "from": "x"}', "TM8013"),
+        ('{"subscribe": 1, "views": ["spending"], "where": "nothing > 1"}', "TM2004"),
+    ],
+)
+def test_wrong_messages_are_answered_and_the_connection_goes_on(
+    serve: ServeFactory, tmp_path: Path, message: str, number: str
+) -> None:
+    served = serve()
+    orders(served, tmp_path)
+    served.mill.advance()
+    with connect(address(served)) as socket:
+        socket.send(message)
+        answer = json.loads(socket.recv(timeout=30))
+        assert (answer["kind"], answer["number"]) == ("error", number)
+        ask(socket, subscribe=7, views=["spending"], **{"from": "now"})
+        write(tmp_path / "data", "0.csv", (1, 1.0, "I"))
+        served.mill.advance()
+        assert until(socket, lambda taken: any(m["kind"] == "changes" for m in taken))[-1]["id"] == 7
+
+
+def test_a_client_that_goes_leaves_nothing(serve: ServeFactory, tmp_path: Path) -> None:
+    from serving import wait_until
+
+    served = serve()
+    orders(served, tmp_path)
+    served.mill.advance()
+    for _ in range(3):
+        socket = connect(address(served))
+        ask(socket, subscribe=1, views=["spending"])
+        wait_until(lambda: served.service.subscribers == 1)
+        socket.socket.close()
+        wait_until(lambda: served.service.subscribers == 0)
+    with connect(address(served)) as socket:
+        socket.send(b"binary")
+        with pytest.raises(ConnectionClosed):
+            socket.recv(timeout=30)
+
+
+def test_another_origin_gets_no_connection(serve: ServeFactory) -> None:
+    from websockets.exceptions import InvalidStatus
+
+    served = serve()
+    with pytest.raises(InvalidStatus), connect(address(served), additional_headers={"Origin": "http://evil.example"}):
+        pass
