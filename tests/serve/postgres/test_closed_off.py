@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import socket
 import ssl
@@ -12,6 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_server import PostgresServer
+
+from tidemill.errors import TidemillError
+from tidemill.serve.running import Server
 
 REFUSED = [
     ("SELECT * FROM read_text('/etc/passwd')", "TM8121"),
@@ -153,3 +157,10 @@ def test_too_many_connections(start: Any) -> None:
         except psycopg.OperationalError:  # the others are being closed
             continue
     raise AssertionError("connections are not given back")
+
+
+def test_without_duckdb(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(TidemillError) as error:
+        Server(server.service)
+    assert error.value.number == "TM8100" and "tidemill[postgres]" in error.value.hint
