@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import time
 from collections import Counter
@@ -50,9 +51,10 @@ class Counted:
     def write(self, inserted: Iterable[Row] = (), deleted: Iterable[Row] = ()) -> None:
         """Put a file with changes into the directory of the table."""
         inserted, deleted = list(inserted), list(deleted)
-        lines = [f"{k},{x},I\n" for k, x in inserted] + [f"{k},{x},D\n" for k, x in deleted]
         self._files += 1
-        (self.input / f"{self._files:06d}.csv").write_text("".join(lines))
+        with (self.input / f"{self._files:06d}.csv").open("w", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerows([*((*row, "I") for row in inserted), *((*row, "D") for row in deleted)])
         self.rows.update(inserted)
         self.rows.subtract(deleted)
         self.rows = +self.rows

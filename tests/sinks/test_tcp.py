@@ -19,7 +19,7 @@ class Receiver:
     Attributes
     ----------
     close_after : int or None
-        Closes a connection after so many lines, once.
+        Closes a connection, once, at the line after so many.
     silent : bool
         Acknowledges nothing.
     reading : threading.Event
@@ -49,12 +49,14 @@ class Receiver:
     def _read(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as file:
             self.reading.wait(60)
-            for number, text in enumerate(file):
+            for text in file:
                 line = json.loads(text)
                 self.lines.append(line)
-                if self.close_after == number:
-                    self.close_after = None
-                    return
+                if self.close_after is not None:
+                    self.close_after -= 1
+                    if self.close_after < 0:
+                        self.close_after = None
+                        return
                 if "__end" in line and not self.silent:
                     connection.sendall(b"%d\n" % line["__epoch"])
 
