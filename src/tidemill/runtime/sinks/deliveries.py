@@ -29,6 +29,8 @@ class Deliveries:
         self._lock = threading.RLock()
         self._sinks: dict[str, Sink] = {}
         self._workers: dict[str, Worker] = {}
+        self._ending: dict[str, Worker] = {}
+        """Workers that were stopped last, by sink: a message may be on its way for as long as its timeout."""
         self._positions: dict[str, int] = {}
         self._noted: dict[str, int] = {}
         self._closed = False
@@ -49,23 +51,23 @@ class Deliveries:
         return known
 
     def follow(self, sinks: Mapping[str, Sink]) -> None:
-        """Deliver to these sinks from now on. Those that are paused, dropped or changed are stopped first."""
+        """Deliver to these sinks from now on. Those that are paused, dropped or changed are stopped; waits for none."""
         wanted = {s.id: s for s in sinks.values()}
         with self._lock:
             if self._closed or wanted == self._sinks:
                 return
             running = {i: s for i, s in wanted.items() if not s.paused}
             ended = {i: w for i, w in self._workers.items() if running.get(i) != w.sink}
-        for worker in ended.values():
-            worker.stop()
-        for worker in ended.values():
-            worker.join(0)
-        with self._lock:
+            for worker in ended.values():
+                worker.stop()
             self._positions = {i: p for i, p in self._now().items() if i in wanted}
+            self._ending.update(ended)
             self._sinks = wanted
-            kept = {i: w for i, w in self._workers.items() if i not in ended}
-            new = {i: Worker(s, self._positions.get(i), self._sealed) for i, s in running.items() if i not in kept}
-            self._workers = {**kept, **new}
+            self._workers = {i: w for i, w in self._workers.items() if i not in ended}
+            for id_, sink in running.items():
+                if id_ not in self._workers:
+                    after = self._ending.get(id_)
+                    self._workers[id_] = Worker(sink, self._positions.get(id_), self._sealed, after)
         self.wake()
 
     def wake(self) -> None:
@@ -116,15 +118,22 @@ class Deliveries:
         with self._lock:
             self._closed = True
             workers = list(self._workers.values())
+            every = [*self._ending.values(), *workers]
         for worker in workers:
             worker.finish() if finish else worker.stop()
-        deadline = time.monotonic() + _LAST_SECONDS
+        deadline = time.monotonic() + (_LAST_SECONDS if finish else 0.0)
         for worker in workers:
             worker.join(max(0.0, deadline - time.monotonic()))
+        for worker in every:
             worker.stop()
-        for worker in workers:
-            worker.join(0)
+        for worker in every:
+            worker.abort()
 
     def _now(self) -> dict[str, int]:
-        running = {i: p for i, w in self._workers.items() if (p := w.position) is not None}
-        return {**self._positions, **running}
+        """The last epochs delivered; a worker that is ending may still deliver one."""
+        found = dict(self._positions)
+        for id_, worker in (*self._ending.items(), *self._workers.items()):
+            position = worker.position
+            if id_ in self._sinks and position is not None:
+                found[id_] = max(position, found.get(id_, 0))
+        return found

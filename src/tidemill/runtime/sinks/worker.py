@@ -32,11 +32,20 @@ class Worker:
         The last epoch that was delivered.
     sealed : callable
         What may be delivered now; None before anything may be.
+    after : Worker, optional
+        One of the same sink that was stopped; this one begins when it has ended, where it has ended.
     """
 
-    def __init__(self, sink: Sink, position: int | None, sealed: Callable[[], Deliverable | None]) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        position: int | None,
+        sealed: Callable[[], Deliverable | None],
+        after: Worker | None = None,
+    ) -> None:
         self.sink = sink
         self._sealed = sealed
+        self._after = after
         self._delivery = Delivery(sink, position, lambda: self._stopping)
         self._condition = threading.Condition()
         self._stopping = self._finishing = self._news = self._retry = False
@@ -85,20 +94,27 @@ class Worker:
             self._condition.notify_all()
 
     def stop(self) -> None:
-        """End soon."""
+        """End after the call in progress."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
 
     def join(self, seconds: float | None) -> bool:
-        """Wait for the thread to end; whether it did. One that was stopped is waited for as long as it takes."""
+        """Wait for the thread to end; whether it did."""
         self._thread.join(seconds)
-        if self._thread.is_alive() and self._stopping:
-            self._delivery.abort()
-            self._thread.join()
         return not self._thread.is_alive()
 
+    def abort(self) -> None:
+        """Stop, and wait for the end of the call in progress, which is made to fail soon."""
+        self.stop()
+        self._delivery.abort()
+        self._thread.join()
+
     def _run(self) -> None:
+        if self._after is not None:
+            self._after.join(None)
+            self._delivery.position = self._after.position
+            self._after = None
         try:
             while self._wait():
                 self._attempt()
