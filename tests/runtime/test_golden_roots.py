@@ -17,7 +17,7 @@ from tidemill.mill import Mill
 from tidemill.plan.algebra import codec, identities, window_names
 from tidemill.plan.algebra.nodes import Filter, Node
 from tidemill.plan.rules import rewrite
-from tidemill.runtime.epoch import coordinator
+from tidemill.runtime.epoch import mill_state
 from tidemill.runtime.read import snapshot
 from tidemill.state.versions.manifest import FORMAT_VERSION, OLDEST_FORMAT, ManifestLog
 from tidemill.state.versions.objects import Objects
@@ -87,7 +87,7 @@ def test_a_golden_root_is_read_and_carried_on_by_another_planner(
 
     monkeypatch.setattr(identities, "fingerprint", another_fingerprint)
     monkeypatch.setattr(window_names, "fingerprint", another_fingerprint)
-    monkeypatch.setattr(coordinator, "rewrite", another_rewrite)
+    monkeypatch.setattr(mill_state, "rewrite", another_rewrite)
     with Mill(root, spark=spark, settings=SETTINGS) as mill:
         assert list(mill.drain()) == []
         append(mill, spark, golden_root.BATCHES + 1)
