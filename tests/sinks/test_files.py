@@ -126,11 +126,13 @@ def test_a_full_disk(counted: Counted, tmp_path: Path) -> None:
         disk.close()
 
 
-@pytest.mark.parametrize("there", ["a.parquet", "_tidemill_sink.json"])
-def test_a_directory_of_somebody_else(counted: Counted, tmp_path: Path, there: str) -> None:
+@pytest.mark.parametrize(
+    ("there", "text"), [("a.parquet", ""), ("_tidemill_sink.json", '{"sink": "another"}'), ("_tidemill_sink.json", "[")]
+)
+def test_a_directory_of_somebody_else(counted: Counted, tmp_path: Path, there: str, text: str) -> None:
     """And another path that is no directory."""
     (tmp_path / "p").mkdir()
-    (tmp_path / "p" / there).write_text('{"sink": "another"}')
+    (tmp_path / "p" / there).write_text(text)
     (tmp_path / "f").write_text("a file")
     counted.write([("a", 1)])
     counted.advance()

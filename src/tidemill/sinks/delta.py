@@ -49,16 +49,18 @@ class DeltaTarget:
 
     def __init__(self, sink: Identity, options: Mapping[str, str]) -> None:
         self._deltalake = _library()
+        self._missing = self._deltalake.exceptions.TableNotFoundError
         self._path = options[PATH.key]
         self._storage = _storage(options)
         self._keeps_changes = MODE.of(options) == CHANGES
         self._application = f"tidemill-{sink.id}"
 
     def _table(self) -> Any:
-        library = self._deltalake
-        if not library.DeltaTable.is_deltatable(self._path, storage_options=self._storage):
+        """The table; None when there is none. ``is_deltatable`` would let no other thread run meanwhile."""
+        try:
+            return self._deltalake.DeltaTable(self._path, storage_options=self._storage)
+        except self._missing:
             return None
-        return library.DeltaTable(self._path, storage_options=self._storage)
 
     def position(self) -> int | None:
         """The epoch of the newest commit."""

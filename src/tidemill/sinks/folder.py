@@ -7,14 +7,14 @@ The names of changes say the epoch, so that an epoch that is written again repla
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import obstore
 from obstore.exceptions import BaseError, NotFoundError
@@ -54,7 +54,7 @@ class Folder:
         """Claim the directory; the newest epoch whose file is there. TM8213 when it is another's."""
         self._path.mkdir(parents=True, exist_ok=True)
         names = sorted(entry.name for entry in os.scandir(self._path))
-        known = json.loads((self._path / MARKER).read_bytes()) if MARKER in names else None
+        known = _marker((self._path / MARKER).read_bytes()) if MARKER in names else None
         _check_ours(str(self._path), names, known, self._sink)
         for name in names:
             if name.startswith(".") and name.endswith(".tmp"):
@@ -63,7 +63,7 @@ class Folder:
             self.write(MARKER, lambda file: _write_marker(file, self._sink))
         return _newest(names)
 
-    def write(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
+    def write(self, name: str, write: Callable[[Any], None]) -> None:
         """Write a file; it appears, in place of one of its name, once it is whole and on the disk."""
         staged = self._path / f".{name}.tmp"
         try:
@@ -87,7 +87,7 @@ class Folder:
 
 
 class ObjectFolder:
-    """A prefix of an object store. An object is uploaded whole, from a temporary file."""
+    """A prefix of an object store. An object appears when all of it is uploaded."""
 
     def __init__(self, url: str, options: Mapping[str, str], sink: str) -> None:
         self._url, self._sink = url, sink
@@ -100,28 +100,49 @@ class ObjectFolder:
             prefix = f"{self._prefix}/" if self._prefix else ""
             listed = [m["path"] for chunk in obstore.list(self._store, prefix or None) for m in chunk]
             names = sorted(path.removeprefix(prefix) for path in listed)
-            known = json.loads(bytes(obstore.get(self._store, prefix + MARKER).bytes())) if MARKER in names else None
+            known = _marker(bytes(obstore.get(self._store, prefix + MARKER).bytes())) if MARKER in names else None
         _check_ours(self._url, names, known, self._sink)
         if known is None:
             self.write(MARKER, lambda file: _write_marker(file, self._sink))
         return _newest(names)
 
-    def write(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
+    def write(self, name: str, write: Callable[[Any], None]) -> None:
         """As :meth:`Folder.write`."""
-        with tempfile.TemporaryFile() as file:
-            write(file)
-            file.seek(0)
-            with _as_os_errors():
-                obstore.put(self._store, f"{self._prefix}/{name}".lstrip("/"), file)
+        with _as_os_errors(), obstore.open_writer(self._store, f"{self._prefix}/{name}".lstrip("/")) as upload:
+            write(_Upload(upload))
 
 
-def _write_marker(file: IO[bytes], sink: str) -> None:
+class _Upload(io.RawIOBase):
+    """An upload as a file. One that is not closed, because writing it failed, leaves no object."""
+
+    def __init__(self, upload: Any) -> None:
+        self._upload = upload
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Pass bytes on."""
+        return int(self._upload.write(data))
+
+
+def _write_marker(file: Any, sink: str) -> None:
     file.write(json.dumps({"sink": sink}).encode())
 
 
-def _check_ours(location: str, names: list[str], marker: Any, sink: str) -> None:
+def _marker(text: bytes) -> str:
+    """The sink that a marker names; empty when it is none of ours."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ""
+    return str(found.get("sink", "")) if isinstance(found, dict) else ""
+
+
+def _check_ours(location: str, names: list[str], marker: str | None, sink: str) -> None:
     if marker is not None:
-        if not isinstance(marker, dict) or marker.get("sink") != sink:
+        if marker != sink:
             raise foreign(location, "files of another sink")
         return
     others = [n for n in names if not n.startswith(".")]
