@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -22,11 +23,14 @@ from tidemill.runtime.read.snapshot import Snapshot
 __all__ = ["hook"]
 
 
-@pytest.mark.parametrize(("point", "calls"), [("before file", 4), ("after commit", 2), ("after message", 3)])
-def test_killed_while_delivering(
-    counted: Counted, hook: Hook, seed: int, tmp_path: Path, point: str, calls: int
-) -> None:
+POINTS = {"before file": 4, "after commit": 2, "after message": 3}
+
+
+@pytest.mark.parametrize("kill", range(min(len(POINTS), int(os.environ.get("TIDEMILL_CHAOS", "1")))))
+def test_killed_while_delivering(counted: Counted, hook: Hook, seed: int, tmp_path: Path, kill: int) -> None:
+    """At one of the points; ``make chaos`` takes them all."""
     chance = random.Random(seed)
+    point, calls = list(POINTS.items())[(seed + kill) % len(POINTS)]
     counted.mill.close()
     for _ in range(12):
         counted.change(chance)

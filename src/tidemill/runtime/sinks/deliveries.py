@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from tidemill.runtime.catalog.sinks import Sink, SinkStatus
 from tidemill.runtime.sinks.delivery import Deliverable
-from tidemill.runtime.sinks.worker import Worker
+from tidemill.runtime.sinks.worker import Worker, lag_of
 
 _LAST_SECONDS = 10.0
 """How long a mill that is being closed waits for sinks that are not failing."""
@@ -87,10 +87,10 @@ class Deliveries:
             workers, sinks, positions = dict(self._workers), dict(self._sinks), self._now()
         sealed = self._sealed()
         found = {}
-        for id_ in sinks:
+        for id_, sink in sinks.items():
             position = positions.get(id_)
-            lag = None if sealed is None else max(0, sealed.durable - (position or 0))
-            found[id_] = workers[id_].status() if id_ in workers else SinkStatus("paused", position, lag)
+            paused = SinkStatus("paused", position, lag_of(sink, position, sealed))
+            found[id_] = workers[id_].status() if id_ in workers else paused
         return found
 
     def positions(self) -> dict[str, int]:

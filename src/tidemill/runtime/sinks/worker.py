@@ -63,8 +63,7 @@ class Worker:
         sealed, position = self._sealed(), self.position
         with self._condition:
             state, error = self._state, self._error
-        lag = None if sealed is None else max(0, sealed.durable - (position or 0))
-        return SinkStatus(state, position, lag, error)
+        return SinkStatus(state, position, lag_of(self.sink, position, sealed), error)
 
     def wake(self) -> None:
         """Say that there may be another durable epoch."""
@@ -182,6 +181,12 @@ class Worker:
                 self._last = time.monotonic()
 
     _backoff = 0.0
+
+
+def lag_of(sink: Sink, position: int | None, sealed: Deliverable | None) -> int | None:
+    """Durable epochs that a sink has not delivered, the one it begins with included; None while that is not known."""
+    done = sink.created_at_epoch - 1 if position is None else position
+    return None if sealed is None else max(0, sealed.durable - done)
 
 
 def _unwritable(location: str, error: OSError) -> TidemillError:
