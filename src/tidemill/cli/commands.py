@@ -102,9 +102,6 @@ def serve(
     flight_port: Annotated[
         int | None, typer.Option("--flight-port", min=0, max=65535, help="Of Arrow Flight; none by default.")
     ] = None,
-    pg_port: Annotated[
-        int | None, typer.Option("--pg-port", min=0, max=65535, help="Of PostgreSQL's protocol; none by default.")
-    ] = None,
     tokens: Annotated[
         str, typer.Option("--tokens", help="File with a line `role token` each: read, write or admin.")
     ] = "",
@@ -113,7 +110,6 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option("--allow-host", help="A name in the Host header that leads here; repeatable.")
     ] = None,
-    adaptors: Annotated[bool, typer.Option("--adaptors", help="Let admins upload Python adaptors.")] = False,
     requests_per_second: Annotated[
         int, typer.Option("--requests-per-second", min=0, help="Most of one address; 0 for no limit.")
     ] = 0,
@@ -126,7 +122,7 @@ def serve(
     replace: Annotated[bool, typer.Option("--replace", help="Replace views whose query has changed.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
 ) -> None:
-    """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
+    """Keep views fresh, and serve them over HTTP and Arrow Flight until stopped."""
     from tidemill.cli.running import create_from, open_mill, summary_of
     from tidemill.cli.settings import settings
     from tidemill.serve.access.settings import ServerSettings
@@ -138,12 +134,10 @@ def serve(
         host=host,
         port=port,
         flight_port=flight_port,
-        pg_port=pg_port,
         tokens=tokens,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         hosts=tuple(allow_host or ()),
-        adaptors=adaptors,
         requests_per_second=requests_per_second,
     )
     server.check()

@@ -1,1 +1,1 @@
-"""A mill served to other processes: HTTP, server-sent events, WebSocket, Arrow Flight and PostgreSQL's protocol."""
+"""A mill served to other processes: HTTP, server-sent events, WebSocket and Arrow Flight."""

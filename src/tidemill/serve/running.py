@@ -163,6 +163,8 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
             ended.wait()
             say("stopping")
     finally:
-        service.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        try:
+            service.close()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -114,7 +114,7 @@ def last_values(tokens, objects, name, skip_nulls, before, found, counts):
 
 
 _RAW, _QUOTED, _FLAT = range(3)
-"""Styles of what is written: a text without quotes, a value as JSON, or the values of an array without its brackets."""
+"""How a value is rendered: a text without quotes, as JSON, or the values of an array without its brackets."""
 
 _FIELDS, _BUFFER, _LIST = range(3)
 """Kinds of frames: an object; an array whose brackets are left out if it gives one value; an array that keeps them."""

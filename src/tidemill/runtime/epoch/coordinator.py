@@ -320,8 +320,8 @@ class Coordinator(MillState):
         self._compactor.forget()
         self._checkpoints.close(error)
         self._begin_from(self._root.recover())
-        self.went_back.append(self.version.epoch)
         self._publish()
+        self.went_back.append(self.version.epoch)  # who hears of the loss sees what is left
         self._warn(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
         self._programs()
         self._intake.list_all()

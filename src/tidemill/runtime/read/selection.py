@@ -11,7 +11,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import Filter, Node, Project, Scan
 from tidemill.plan.lowering.analysis.calculations import calculation
 from tidemill.plan.sql.statements import tokens
-from tidemill.schema import WEIGHT, Schema
+from tidemill.schema import WEIGHT, Field, Schema
 from tidemill.task.dataflow.calculate import calculate
 from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.program import Calculate
@@ -27,7 +27,7 @@ class Selection:
         Its name.
     schema : Schema
         The columns that come out.
-    inputs : tuple of str
+    inputs : tuple of Field
         The columns of the view that are read, in the order of the first step's input.
     steps : tuple of Calculate
         Applied one after the other; none gives the rows as they are.
@@ -35,7 +35,7 @@ class Selection:
 
     view: str
     schema: Schema
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[Field, ...] = ()
     steps: tuple[Calculate, ...] = ()
 
     def apply(self, table: pa.Table) -> pa.Table:
@@ -48,13 +48,15 @@ class Selection:
 
         Raises
         ------
-        EvaluationError
-            TM3xxx when a row makes an expression fail.
+        TidemillError
+            TM1035 when the view has been replaced by one without these columns, or with other types; TM3xxx when a row
+            makes an expression fail.
         """
         if not self.steps:
             return table
         changes = WEIGHT in table.column_names
-        columns = [table.column(n).combine_chunks() for n in self.inputs]
+        self._check(table.schema)
+        columns = [table.column(f.name).combine_chunks() for f in self.inputs]
         weights = table.column(WEIGHT).to_numpy() if changes else None
         delta = Delta(batch_of(columns, table.num_rows), weights)
         for step in self.steps:
@@ -65,6 +67,17 @@ class Selection:
             fields.append(pa.field(WEIGHT, pa.int64(), False))
             arrays.append(pa.array(delta.explicit_weights()))
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _check(self, schema: pa.Schema) -> None:
+        types = dict(zip(schema.names, schema.types, strict=True))
+        wrong = [f.name for f in self.inputs if types.get(f.name) != f.type]
+        if wrong:
+            raise TidemillError(
+                "TM1035",
+                "the columns of this view changed at this epoch",
+                got=f"{self.view}: {', '.join(wrong)}",
+                hint="follow it again, with columns and conditions of the new view",
+            )
 
 
 def select_rows(
@@ -101,7 +114,7 @@ def select_rows(
             got=text,
             hint="create a materialized view with this query, and subscribe to that",
         )
-    return Selection(view, top.schema, tuple(f.name for f in node.columns), tuple(steps))
+    return Selection(view, top.schema, node.columns, tuple(steps))
 
 
 def _one_part(text: str) -> str:

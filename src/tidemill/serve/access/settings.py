@@ -18,23 +18,21 @@ class ServerSettings:
         Address to listen on. Without tokens it must be a loopback address.
     port : int
         Of HTTP; 0 takes a free one.
-    flight_port, pg_port : int or None
-        Of Arrow Flight and of PostgreSQL's protocol; None for neither, 0 for a free one.
+    flight_port : int or None
+        Of Arrow Flight; None for none, 0 for a free one.
     tokens : str
         A file with a line ``role token`` each: ``read``, ``write`` or ``admin``. Without it everybody who reaches the
         server is ``admin``.
     tls_certificate, tls_key : str
-        PEM files; HTTP, Flight and PostgreSQL's protocol are encrypted with both.
+        PEM files; HTTP and Flight are encrypted with both.
     hosts : tuple of str
         Names by which browsers and clients may address the server, beside ``host`` and the loopback names.
-    adaptors : bool
-        Whether an admin may upload Python adaptors.
     max_body_bytes, max_statement_length : int
         Of one request, and of one statement in characters.
     max_rows : int
         Rows in one answer of JSON or CSV; more are refused with a hint at Arrow and cursors.
-    max_cursors, max_subscribers : int
-        At the same time.
+    max_cursors, max_subscribers, max_statements : int
+        At the same time; of statements those that change something or that Spark answers.
     requests_per_second : int
         Of one address; 0 for no limit.
     cache_bytes : int
@@ -48,17 +46,16 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8320
     flight_port: int | None = None
-    pg_port: int | None = None
     tokens: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     hosts: tuple[str, ...] = field(default=())
-    adaptors: bool = False
     max_body_bytes: int = 4 << 20
     max_statement_length: int = 100_000
     max_rows: int = 1_000_000
     max_cursors: int = 100_000
     max_subscribers: int = 10_000
+    max_statements: int = 64
     requests_per_second: int = 0
     cache_bytes: int = 64 << 20
     progress_seconds: float = 1.0

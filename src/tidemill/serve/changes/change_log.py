@@ -59,7 +59,7 @@ class ChangeLog:
 
     @property
     def held_bytes(self) -> int:
-        """Memory of what is kept."""
+        """Bytes of the changes that are kept."""
         return self._cache.held_bytes
 
     def changes(self, followed: Followed, epoch: int, snapshot: Snapshot) -> list[ChangeTable]:

@@ -75,7 +75,7 @@ class Follower:
 
     def newest(self) -> int:
         """The newest epoch that may be given."""
-        return self._mill.durable_epoch if self.durable else self._mill.epoch
+        return self._generations.durable if self.durable else self._mill.epoch
 
     def lag(self) -> int:
         """Epochs that have not been given."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
+from tidemill.mill import Mill
 from tidemill.serve.stored.state_store import StateStore
 
 
@@ -62,32 +62,44 @@ class Generations:
     """Which epochs may have been given to clients and then been lost.
 
     What is sealed and not durable is lost with a host or a killed process; its input is read again in epochs that may
-    be cut otherwise. Each such return begins a generation. Its base is the last epoch that it shares with earlier ones.
-
-    Parameters
-    ----------
-    store : StateStore
-    base : int
-        The newest epoch when the server opened the root.
-    went_back : callable
-        The epochs that the mill went back to since then, oldest first.
+    be cut otherwise. Each such return, and each start of a server, begins a generation. Its base is the last epoch that
+    it surely shares with earlier ones: one that the server before has noted as durable. What other mills did with the
+    root in between does not matter.
     """
 
-    def __init__(self, store: StateStore, base: int, went_back: Callable[[], Sequence[int]]) -> None:
-        self._store, self._went_back = store, went_back
+    def __init__(self, store: StateStore, mill: Mill) -> None:
+        self._store, self._mill = store, mill
         self._lock = threading.Lock()
         self._noted = 0
-        store.add_generation(base)
+        before = store.durable()
+        base = mill.durable_epoch if before is None else min(mill.durable_epoch, before)
+        store.add_generation(base, base)
+        self._durable = base
         self._bases = store.generations()
+
+    @property
+    def durable(self) -> int:
+        """The newest epoch that a position can name after any crash: it is durable, and noted so."""
+        return self.note_durable()
+
+    def note_durable(self) -> int:
+        """Note the newest durable epoch; returns it."""
+        newest = self._mill.durable_epoch
+        if newest > self._durable:
+            with self._lock:
+                if newest > self._durable:
+                    self._store.note_durable(newest)
+                    self._durable = newest
+        return self._durable
 
     @property
     def current(self) -> int:
         """The number of the newest generation."""
-        lost = self._went_back()
+        lost = self._mill.went_back
         if len(lost) > self._noted:
             with self._lock:
                 for base in lost[self._noted :]:
-                    self._store.add_generation(base)
+                    self._store.add_generation(base, self._durable)
                     self._bases.append(base)
                     self._noted += 1
         return len(self._bases)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 from tidemill.mill import Mill
+from tidemill.serve.changes.position import Generations
 
 _DURABLE_SECONDS = 0.05
 """How often durable epochs are looked for: nobody is woken by a checkpoint."""
@@ -14,8 +15,8 @@ _DURABLE_SECONDS = 0.05
 class EpochSignal:
     """One thread waits for epochs on behalf of all coroutines of one event loop."""
 
-    def __init__(self, mill: Mill) -> None:
-        self._mill = mill
+    def __init__(self, mill: Mill, generations: Generations) -> None:
+        self._mill, self._generations = mill, generations
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
         self._stopping = threading.Event()
@@ -38,10 +39,10 @@ class EpochSignal:
         self._fire()
 
     def _watch(self) -> None:
-        seen = self._mill.epoch, self._mill.durable_epoch
+        seen = self._mill.epoch, self._generations.durable
         while not self._stopping.is_set():
             epoch = self._mill.wait_for_epoch(seen[0], _DURABLE_SECONDS)
-            now = epoch, self._mill.durable_epoch
+            now = epoch, self._generations.durable
             if now != seen:
                 seen = now
                 self._fire()

@@ -106,7 +106,7 @@ class Subscriptions:
 
     def _start(self, asked: Asked, durable: bool) -> Position:
         start = asked.start
-        newest = self._mill.durable_epoch if durable else self._mill.epoch
+        newest = self._generations.durable if durable else self._mill.epoch
         generation = self._generations.current
         if start == SNAPSHOT:
             snapshot = self._mill.snapshot()

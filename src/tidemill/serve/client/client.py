@@ -274,11 +274,12 @@ class Client:
         """A position in the changes of views that outlives this client and the server. Parameters as `subscribe`."""
         names = (views,) if isinstance(views, str) else tuple(views)
         found = self._ask(protocol.open_cursor(Wanted(names, columns, where, durable), str(start))).json()
-        return Cursor(self, found["cursor"])
+        return Cursor(self, found["cursor"], found["position"])
 
     def open_cursor(self, cursor: str) -> Cursor:
         """A cursor that was made earlier, by its id."""
-        return Cursor(self, str(self._ask(Request("GET", f"/v1/cursors/{cursor}")).json()["cursor"]))
+        found = self._ask(Request("GET", f"/v1/cursors/{cursor}")).json()
+        return Cursor(self, found["cursor"], found["position"])
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Any other request of ``/openapi.json``; its answer, from JSON."""
@@ -286,11 +287,17 @@ class Client:
 
 
 class Cursor:
-    """Pulls changes, so many rows at a time; a fetch acknowledges what the one before it gave."""
+    """Pulls changes, so many rows at a time.
 
-    def __init__(self, client: Client, id_: str) -> None:
-        self._client, self.id = client, id_
-        self.position: str | None = None
+    Attributes
+    ----------
+    id : str
+    position : str
+        Behind what was given last. A fetch whose answer was lost is repeated with ``after=cursor.position``.
+    """
+
+    def __init__(self, client: Client, id_: str, position: str) -> None:
+        self._client, self.id, self.position = client, id_, position
 
     def fetch(self, rows: int = 1000, *, wait: float = 0.0, after: str | None = None) -> Fetched:
         """The next rows.

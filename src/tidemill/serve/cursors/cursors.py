@@ -44,7 +44,10 @@ class Fetched:
 
 
 class Cursors:
-    """Cursors by id, stored so that they outlive the server. A fetch acknowledges what the one before it gave."""
+    """Cursors by id, stored so that they outlive the server.
+
+    A fetch moves its cursor. A client whose answer was lost asks again with the position before it.
+    """
 
     def __init__(self, store: StateStore, subscriptions: Subscriptions, most: int) -> None:
         self._store, self._subscriptions, self._most = store, subscriptions, most
@@ -109,21 +112,15 @@ class Cursors:
         """
         lock, follower = self._follower(id_)
         with lock:
-            if after is not None:
-                follower.position = after
-            given: list[Given] = []
-            left, trouble, done = most_rows, None, False
-            while left > 0:
-                event = follower.next(left)
-                if event is None or isinstance(event, Trouble):
-                    done, trouble = True, event.error if isinstance(event, Trouble) else None
-                    break
-                if isinstance(event, Given):
-                    given.append(event)
-                    left -= event.change.table.num_rows
-            if not done:
-                _finish_epoch(follower)
-            self._store.move_cursor(id_, str(follower.position))
+            before = follower.position
+            try:
+                if after is not None:
+                    follower.position = after
+                given, trouble = _taken(follower, most_rows)
+                self._store.move_cursor(id_, str(follower.position))
+            except BaseException:
+                follower.position = before  # nothing was given
+                raise
             at = follower.position
             return Fetched(given, at, at.epoch - at.initial, follower.lag() == 0 and not at.initial, trouble)
 
@@ -141,9 +138,33 @@ class Cursors:
     def _keep(self, id_: str, made: tuple[threading.Lock, Follower]) -> tuple[threading.Lock, Follower]:
         with self._lock:
             found = self._open.setdefault(id_, made)
-            while len(self._open) > _OPEN:
-                self._open.popitem(last=False)
+            if len(self._open) > _OPEN:
+                idle = next((i for i, (lock, _) in self._open.items() if i != id_ and not lock.locked()), None)
+                if idle is not None:
+                    del self._open[idle]
             return found
+
+
+def _taken(follower: Follower, most_rows: int) -> tuple[list[Given], TidemillError | None]:
+    """The next rows, and why a view cannot be read for now. An error behind some rows comes with the next call."""
+    given: list[Given] = []
+    left = most_rows
+    while left > 0:
+        before = follower.position
+        try:
+            event = follower.next(left)
+        except TidemillError:
+            if not given:
+                raise
+            follower.position = before
+            return given, None
+        if event is None or isinstance(event, Trouble):
+            return given, None if event is None else event.error
+        if isinstance(event, Given):
+            given.append(event)
+            left -= event.change.table.num_rows
+    _finish_epoch(follower)
+    return given, None
 
 
 def _finish_epoch(follower: Follower) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 
 import pyarrow as pa
@@ -21,9 +21,11 @@ def rows_response(service: Service, format_: Format, epoch: int, tables: Iterabl
     Raises
     ------
     TidemillError
-        What reading the first part raises; TM8012 for too many rows in JSON or CSV when these come at once.
+        What reading raises, in Arrow the first part; TM8012 for too many rows in JSON or CSV.
     """
-    parts = iter(format_.body(_counted(service, format_, tables), service.time_zone))
+    if not format_.media_type.endswith("arrow.stream"):
+        tables = _limited(service.settings.max_rows, tables)  # an error cannot follow the beginning of an answer
+    parts = iter(format_.body(tables, service.time_zone))
     head = format_.head(epoch)
     first = next(parts, b"")
     second = next(parts, None)
@@ -34,15 +36,17 @@ def rows_response(service: Service, format_: Format, epoch: int, tables: Iterabl
     return StreamingResponse(sent, headers=headers, media_type=format_.media_type)
 
 
-def _counted(service: Service, format_: Format, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    left = service.settings.max_rows
+def _limited(most: int, tables: Iterable[pa.Table]) -> list[pa.Table]:
+    """All tables, at least one. TM8012 when they have more rows than that."""
+    found, left = [], most
     for table in tables:
         left -= table.num_rows
-        if left < 0 and not format_.media_type.endswith("arrow.stream"):
+        if left < 0:
             raise TidemillError(
                 "TM8012",
                 "a limit of the server is reached",
-                got=f"more than {service.settings.max_rows:,} rows in one answer",
+                got=f"more than {most:,} rows in one answer",
                 hint="ask for format=arrow, or open a cursor",
             )
-        yield table
+        found.append(table)
+    return found

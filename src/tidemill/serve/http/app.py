@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -24,6 +25,9 @@ from tidemill.serve.service.metrics import Metrics
 from tidemill.serve.service.service import Service
 
 _LOG = logging.getLogger("tidemill.serve")
+_READING_THREADS = 40
+"""Threads for requests beside those of statements."""
+
 _PROBLEMS = {
     status: {"model": Problem, "description": text}
     for status, text in (
@@ -48,10 +52,11 @@ def application(service: Service) -> FastAPI:
 
     ``app.state.signal`` is the :class:`EpochSignal`: its ``stop`` ends all who follow changes.
     """
-    signal = EpochSignal(service.mill)
+    signal = EpochSignal(service.mill, service.generations)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = _READING_THREADS + service.settings.max_statements
         signal.start()
         yield
         signal.stop()

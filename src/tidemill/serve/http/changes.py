@@ -99,7 +99,6 @@ async def follow_views(
 
 async def _stream(service: Service, signal: EpochSignal, asked: Asked, reset: bool, format_: str) -> Response:
     follower = await run_in_threadpool(_follower, service, asked, reset)
-    service.joined()
     events = _events(service, signal, follower, asked, reset)
     if format_ == "arrow":
         return StreamingResponse(_counted(service, _frames(service, events)), media_type=FRAMED)
@@ -125,6 +124,7 @@ def _follower(service: Service, asked: Asked, reset: bool) -> Follower:
 
 
 async def _counted(service: Service, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    service.joined()
     try:
         async for part in parts:
             yield part
@@ -292,13 +292,13 @@ class _Connection:
         except TidemillError as error:
             await self._send({"id": id_, "kind": "error", **described(error)})
             return
-        self._service.joined()
         task = asyncio.create_task(self._follow(id_, follower, asked, reset))
         self._tasks[str(id_)] = task
 
     async def _follow(self, id_: object, follower: Follower, asked: Asked, reset: bool) -> None:
         head = json.dumps(id_)
         zone = self._service.time_zone
+        self._service.joined()
         try:
             async for event in _events(self._service, self._signal, follower, asked, reset):
                 match event:

@@ -62,7 +62,7 @@ async def fetch(
     wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait when there is nothing yet.")] = 0.0,
     format: Annotated[str, Query(description="json or arrow.", pattern="^(json|arrow)$")] = "json",  # noqa: A002
 ) -> Response:
-    """Changes behind the last fetch, which this acknowledges. Each change is given once and in the order of epochs."""
+    """Changes behind the last fetch, each once and in the order of epochs; ``after`` repeats a fetch."""
     position = None if after is None else Position.parse(after)
     loop_end = wait
     while True:
@@ -105,7 +105,7 @@ def _framed(service: Service, cursor: str, found: Fetched) -> Response:
 def _state(service: Service, record: CursorRecord) -> CursorState:
     asked = Asked.of(json.loads(record.asked))
     position = Position.parse(record.position)
-    newest = service.mill.durable_epoch if asked.durable else service.mill.epoch
+    newest = service.generations.durable if asked.durable else service.mill.epoch
     return CursorState(
         cursor=record.id,
         views=list(asked.views),

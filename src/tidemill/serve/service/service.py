@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +79,7 @@ class Service:
         self.started = time.time()
         directory = local_directory(mill.root)
         self.store = StateStore(None if directory is None else Path(directory) / "serve")
-        self.generations = Generations(self.store, mill.epoch, lambda: mill.went_back)
+        self.generations = Generations(self.store, mill)
         self.log = ChangeLog(mill, self.generations, settings.cache_bytes)
         self.results = Cache(settings.cache_bytes)
         self.subscriptions = Subscriptions(mill, self.log, self.generations)
@@ -87,6 +88,7 @@ class Service:
         self._warnings: deque[tuple[float, str]] = deque(maxlen=_REPORTS)
         self._told = threading.Lock()
         self._subscribers = 0
+        self._statements = threading.BoundedSemaphore(settings.max_statements)
         mill.on_epoch(self._note)
 
     @property
@@ -105,8 +107,15 @@ class Service:
             self._subscribers -= 1
 
     def close(self) -> None:
-        """Close what the service stores. The mill is its owner's to close."""
-        self.store.close()
+        """Make the newest epoch durable, so that positions outlive the server, and close what it stores.
+
+        The mill is its owner's to close.
+        """
+        try:
+            self.mill.checkpoint()
+            self.generations.note_durable()
+        finally:
+            self.store.close()
 
     @property
     def time_zone(self) -> str:
@@ -162,8 +171,27 @@ class Service:
             self.require(Role.READ, role)
             return self.query(statement, epoch)
         self.require(Role.WRITE, role)
-        self.mill.sql(statement, timeout=timeout)
+        with self._one_statement():
+            self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
+
+    @contextmanager
+    def _one_statement(self) -> Iterator[None]:
+        """One of the statements that may take long. They never take all threads, so requests that read go on.
+
+        TM8012 when there are too many.
+        """
+        if not self._statements.acquire(blocking=False):
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"{self.settings.max_statements:,} statements at the same time",
+                hint="try again when some have ended",
+            )
+        try:
+            yield
+        finally:
+            self._statements.release()
 
     @staticmethod
     def require(needed: Role, has: Role) -> None:
@@ -196,7 +224,8 @@ class Service:
                     parts = apply_select(select, snapshot.read_parts(select.view, epoch))
                     if parts is not None:
                         return Rows(at, parts)
-                return Rows(at, iter((fetch(self.mill.query(query, epoch)),)))
+                with self._one_statement():
+                    return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
         if kind != "views":

@@ -13,7 +13,9 @@ from typing import Any
 from tidemill.errors import TidemillError
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS generations (number INTEGER PRIMARY KEY, base INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS generations (
+  number INTEGER PRIMARY KEY, base INTEGER NOT NULL, durable INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS cursors (
   id TEXT PRIMARY KEY, asked TEXT NOT NULL, position TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL
 );
@@ -67,9 +69,18 @@ class StateStore:
         """The base of each generation: the last epoch that it has in common with the one before."""
         return [base for (base,) in self._run("SELECT base FROM generations ORDER BY number")]
 
-    def add_generation(self, base: int) -> None:
-        """Begin a generation after an epoch."""
-        self._run("INSERT INTO generations (base) VALUES (?)", (base,))
+    def add_generation(self, base: int, durable: int) -> None:
+        """Begin a generation after an epoch; ``durable`` is the newest epoch that is known to be durable."""
+        self._run("INSERT INTO generations (base, durable) VALUES (?, ?)", (base, durable))
+
+    def durable(self) -> int | None:
+        """The newest epoch that the newest generation has noted as durable; None when there was none."""
+        found = self._run("SELECT durable FROM generations ORDER BY number DESC LIMIT 1")
+        return int(found[0][0]) if found else None
+
+    def note_durable(self, epoch: int) -> None:
+        """Note that an epoch of the newest generation is durable."""
+        self._run("UPDATE generations SET durable = ? WHERE number = (SELECT max(number) FROM generations)", (epoch,))
 
     def add_cursor(self, id_: str, asked: str, position: str) -> None:
         """Store a new cursor."""
