@@ -146,8 +146,8 @@ class _Reading:
         return match
 
     def _words(self, first: int, count: int) -> Iterator[tuple[bytes, int]]:
-        for at, length, value in self._pattern.words[first : first + count].tolist():
-            yield bytes(self._pattern.letters[at : at + length]), value
+        for length, value, *letters in self._pattern.words[first : first + count].tolist():
+            yield bytes(letters[:length]), value
 
     def _step(self, step: tuple[int, ...], place: int, found: _Found) -> int:
         kind, name, *arguments = step

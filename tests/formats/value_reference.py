@@ -25,7 +25,7 @@ _ZONE = rb"(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DEFAULT_DATE = re.compile(_DATE)
 _DEFAULT_TIMESTAMP = re.compile(rb"%s([ T]%s%s)?" % (_DATE, _TIME, _ZONE))
 _DEFAULT_TIMESTAMP_NTZ = re.compile(rb"%s([ T]%s)?" % (_DATE, _TIME))
-_PATTERN_TOKEN = re.compile(r"yyyy|MM|dd|HH|mm|ss|S+|'(?:[^']|'')*'|[^A-Za-z']", re.DOTALL)
+_PATTERN_TOKEN = re.compile(r"yyyy|MM|LL|dd|HH|mm|ss|S+|'(?:[^']|'')*'|[^A-Za-z']", re.DOTALL)
 
 
 def plain_value(type_: pa.DataType, text: bytes, pattern: str | None = None) -> Any:
@@ -156,7 +156,7 @@ def _pattern_regex(pattern: str) -> re.Pattern[bytes]:
         if token[0] == "S":
             layout += rb"(?P<S>[0-9]{1,%d}+)" % len(token)
         elif token[0].isascii() and token[0].isalpha():
-            layout += rb"(?P<%s>[0-9]{%d})" % (token.encode(), len(token))
+            layout += rb"(?P<%s>[0-9]{%d})" % (token.replace("L", "M").encode(), len(token))
         elif token[0] == "'":
             layout += re.escape((token[1:-1].replace("''", "'") or "'").encode())
         else:

@@ -111,7 +111,7 @@ def _one_by_one(buf, starts, ends, quote, trim, null_text, plan, addresses, tota
         truths = carray(pointer_to(out), (count,), np.uint8)
         failures = parse_booleans(buf, starts, ends, quote, trim, null_text, truths, status)
     else:
-        pattern = carray(pointer_to(addresses[slot, PATTERN]), (plan[slot, STEPS], 6), np.int32)
+        pattern = carray(pointer_to(addresses[slot, PATTERN]), (plan[slot, STEPS], 6), np.int64)
         if code == DATE:
             days = carray(pointer_to(out), (count,), np.int32)
             failures = parse_dates(buf, starts, ends, quote, trim, null_text, pattern, in_lanes, days, status)

@@ -85,7 +85,7 @@ class ValueKind:
         The parser and its arguments.
     dtype : numpy.dtype
         Of what the parser writes; ``words`` of it for a row.
-    pattern : ndarray of int32, shape (steps, 6)
+    pattern : ndarray of int64, shape (steps, 6)
         Steps of a plain time pattern.
     """
 
@@ -95,7 +95,7 @@ class ValueKind:
     first: int = 0
     second: int = 0
     words: int = 1
-    pattern: npt.NDArray[np.int32] = field(default_factory=lambda: NO_PATTERN.steps)
+    pattern: npt.NDArray[np.int64] = field(default_factory=lambda: NO_PATTERN.steps)
 
     @property
     def is_text(self) -> bool:
@@ -248,7 +248,7 @@ _Fields = Callable[[], tuple[Bytes, Offsets, Offsets, TextRules]]
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """What does not depend on the buffer of how some columns are parsed.
+    """How some columns are parsed, whatever the buffer.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class _Layout:
     plan : ndarray of int64
         See :mod:`tidemill.formats.values.columns.blocks`.
     addresses : ndarray of uint64
-        Those of time patterns; the others are of a buffer.
+        Those of time patterns; the others are set for each buffer.
     widths : ndarray of int64
         Bytes of a value as it is parsed; 0 for a text.
     texts : ndarray of int64
@@ -316,7 +316,7 @@ class _Outputs:
         self.totals = np.zeros((count, blocks.TOTALS), np.int64)
 
     def column(self, slot: int, fields: _Fields) -> ParsedColumn:
-        """One column; ``fields`` are asked for only where floats need them."""
+        """One column; ``fields`` is called only where floats need it."""
         kind, status, place, rows = self._kinds[slot], self._status[slot], self._places[slot], self._rows
         failures, inexact, size, _ = self.totals[slot].tolist()
         if not rows:
@@ -365,11 +365,7 @@ def _by_pattern(type_: pa.DataType, pattern: TimePattern, zone: int) -> ParseCol
             rules.null_text,
             pattern.steps,
             pattern.words,
-            pattern.letters,
-            pattern.depth,
-            names.children,
-            names.zones,
-            names.symbols,
+            names.tree,
             zone,
             out,
             status,

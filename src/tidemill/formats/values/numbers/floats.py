@@ -157,6 +157,7 @@ def round_lanes(mantissas, behind, negatives, single, out, status):
     return undecided
 
 
+# Kept whole: with a step of it as a function of its own it was 2.3 % slower for numbers with exponents.
 @kernel
 def parse_floats(buf, starts, ends, quote, trim, null_text, single, in_lanes, out, status):
     """Parse one column of floats.

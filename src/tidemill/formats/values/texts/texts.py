@@ -237,6 +237,7 @@ def _copy_enclosed(buf, starts, ends, quote, longest, out, cursor, offsets):
     return cursor, wrong
 
 
+# Kept whole: with a step of it as a function of its own it was 2.3 % slower for long texts.
 @kernel
 def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, plain, out, cursor, offsets, status):
     """Copy fields of a column of strings or binaries into Arrow's layout.

@@ -41,20 +41,28 @@ from tidemill.formats.values.times.time_pattern import (
     ZONE,
     ZONE_OFFSET,
 )
-from tidemill.formats.values.times.time_zones import NO_SYMBOL
-from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY, MICROS_PER_SECOND, two_digits
+from tidemill.formats.values.times.time_zones import ZONE_OF_NODE
+from tidemill.formats.values.times.times import (
+    FIRST_MICROS,
+    LAST_MICROS,
+    MICROS_PER_DAY,
+    MICROS_PER_SECOND,
+    NO_ZONE,
+    two_digits,
+)
 from tidemill.kernels.byte_masks import byte_at, inlined, kernel
 
 UNSET = -(1 << 62)
 _MISMATCH = -1
+"""The text does not fit here; an optional section may be missing."""
 _FAILED = -2
-"""The text does not fit here, perhaps because an optional section is missing; it fits nowhere."""
+"""The text does not fit, whatever sections are missing."""
 _ENOUGH = 10**12
 _MOST_SHIFT = 18 * 3600
 _LONG_YEAR = 999_999_999
 FIXED_ZONE = -1
 NO_ZONE_NAME = -2
-"""What ``zones`` says of a row whose zone has no name of its own."""
+"""In ``zones``: a row whose offset from UTC is written, or that has no zone."""
 
 FOR_DATES = 2
 """In place of ``NO_ZONE`` and ``OPTIONAL_ZONE``: the zone does not count."""
@@ -70,25 +78,37 @@ def _digit(buf, i, end):
 
 
 @inlined
-def _put(fields, field, value, i):
-    """Note a field and go on at ``i``, unless the field has another value already."""
-    if fields[field] != UNSET and fields[field] != value:
-        return _MISMATCH
+def _merge(fields, field, value):
+    """Set a field; returns False if it had another value."""
+    good = fields[field] == UNSET or fields[field] == value
     fields[field] = value
-    return i
+    return good
+
+
+@inlined
+def _put(fields, field, value, i):
+    """Set a field and go on at ``i``, unless that is negative, or the field has another value."""
+    if i < 0:
+        return i
+    return i if _merge(fields, field, value) else _MISMATCH
 
 
 @kernel
-def _same_letters(buf, i, end, letters, at, length):
-    """Whether a word stands there; the case of ASCII letters does not count."""
-    if i + length > end:
-        return False
-    for k in range(length):
-        one = byte_at(buf, i + k)
-        other = byte_at(letters, at + k)
-        if one != other and (one ^ other != 32 or not 97 <= (one | 32) <= 122):
-            return False
-    return True
+def _word(buf, i, end, words, first, count):
+    """Read one of some words, in any case of ASCII letters: its value, and the place behind it or ``_MISMATCH``."""
+    for row in range(first, first + count):
+        length = np.int64(words[row, 0])
+        if i + length > end:
+            continue
+        k = 0
+        while k < length:
+            one, other = byte_at(buf, i + k), np.int64(words[row, 2 + k])
+            if one != other and (one ^ other != 32 or not 97 <= (one | 32) <= 122):
+                break
+            k += 1
+        if k == length:
+            return np.int64(words[row, 1]), i + length
+    return np.int64(0), _MISMATCH
 
 
 @kernel
@@ -217,8 +237,8 @@ def _letter(buf, i, end):
 
 
 @kernel
-def _zone_name(buf, i, end, children, zones, symbols, fields):
-    """Read the name of a zone, or an offset in place of one; returns the place behind, or what is wrong."""
+def _zone_name(buf, i, end, tree, fields):
+    """Read the name of a zone, or an offset in place of one; returns the place behind, ``_MISMATCH`` or ``_FAILED``."""
     if i >= end:
         return _MISMATCH
     prefix = 0
@@ -245,12 +265,12 @@ def _zone_name(buf, i, end, children, zones, symbols, fields):
     found = np.int64(NO_ZONE_NAME)
     behind = i
     for k in range(i, end):
-        symbol = symbols[byte_at(buf, k)]
-        if symbol == NO_SYMBOL or children[node, symbol] == 0:
+        c = byte_at(buf, k)
+        node = np.int64(tree[node, c]) if ZONE_OF_NODE < c < 128 else np.int64(0)
+        if node == 0:
             break
-        node = np.int64(children[node, symbol])
-        if zones[node] >= 0:
-            found = np.int64(zones[node])
+        if tree[node, ZONE_OF_NODE] >= 0:
+            found = np.int64(tree[node, ZONE_OF_NODE])
             behind = k + 1
     if found >= 0:
         fields[ZONE] = found
@@ -263,17 +283,8 @@ def _zone_name(buf, i, end, children, zones, symbols, fields):
 
 
 @kernel
-def _word(buf, i, end, words, letters, first, count, fields, field):
-    for k in range(first, first + count):
-        at, length = np.int64(words[k, 0]), np.int64(words[k, 1])
-        if _same_letters(buf, i, end, letters, at, length):
-            return _put(fields, field, np.int64(words[k, 2]), i + length)
-    return _MISMATCH
-
-
-@kernel
-def read_fields(buf, start, end, steps, words, letters, children, zones, symbols, fields, saved):
-    """Read a text by the steps of a pattern; returns whether it fits. ``fields`` receives what it says.
+def read_fields(buf, start, end, steps, words, tree, fields, saved):
+    """Read a text by the steps of a pattern; returns whether it fits. ``fields`` receives its fields.
 
     ``saved`` has a row for each section that may be open at once: the fields, the place and the step behind it.
     """
@@ -282,41 +293,26 @@ def read_fields(buf, start, end, steps, words, letters, children, zones, symbols
     step = 0
     i = start
     while step < steps.shape[0]:
-        kind = steps[step, 0]
-        field = np.int64(steps[step, 1])
+        kind, field = steps[step, 0], steps[step, 1]
         if kind == LITERAL:
-            i = i + 1 if i < end and byte_at(buf, i) | np.int64(steps[step, 2]) == field else _MISMATCH
+            i = i + 1 if i < end and byte_at(buf, i) | steps[step, 2] == field else _MISMATCH
         elif kind == NUMBER:
-            value, i = _number(
-                buf,
-                i,
-                end,
-                np.int64(steps[step, 2]),
-                np.int64(steps[step, 3]),
-                np.int64(steps[step, 4]),
-                steps[step, 5],
-            )
-            if i >= 0:
-                i = _put(fields, field, value, i)
+            value, i = _number(buf, i, end, steps[step, 2], steps[step, 3], steps[step, 4], steps[step, 5])
+            i = _put(fields, field, value, i)
         elif kind == DIGITS:
-            value, i = _nanos(buf, i, end, np.int64(steps[step, 3]))
-            if i >= 0:
-                i = _put(fields, field, value, i)
+            value, i = _nanos(buf, i, end, steps[step, 3])
+            i = _put(fields, field, value, i)
         elif kind == WORD:
-            i = _word(buf, i, end, words, letters, np.int64(steps[step, 2]), np.int64(steps[step, 3]), fields, field)
+            value, i = _word(buf, i, end, words, steps[step, 2], steps[step, 3])
+            i = _put(fields, field, value, i)
         elif kind == SHIFT:
-            none = np.int64(steps[step, 2])
-            size = np.int64(words[none, 1])
-            if _same_letters(buf, i, end, letters, np.int64(words[none, 0]), size):
-                i = _put(fields, field, 0, i + size)
-            else:
-                value, i = _shift(buf, i, end, steps[step, 3] != 0, steps[step, 4] != 0, steps[step, 5] != 0)
-                if i >= 0:
-                    i = _put(fields, field, value, i)
+            value, behind = _word(buf, i, end, words, steps[step, 2], 1)
+            if behind < 0:
+                value, behind = _shift(buf, i, end, steps[step, 3] != 0, steps[step, 4] != 0, steps[step, 5] != 0)
+            i = _put(fields, field, value, behind)
         elif kind == GMT_SHIFT:
             value, i = _gmt_shift(buf, i, end, steps[step, 2] != 0)
-            if i >= 0:
-                i = _put(fields, field, value, i)
+            i = _put(fields, field, value, i)
         elif kind == OPEN:
             saved[depth, :FIELDS] = fields
             saved[depth, FIELDS] = i
@@ -325,7 +321,7 @@ def read_fields(buf, start, end, steps, words, letters, children, zones, symbols
         elif kind == CLOSE:
             depth -= 1
         else:
-            i = _zone_name(buf, i, end, children, zones, symbols, fields)
+            i = _zone_name(buf, i, end, tree, fields)
         step += 1
         if i == _FAILED or (i == _MISMATCH and depth == 0):
             return False
@@ -345,14 +341,6 @@ def _outside(value, low, high):
 @inlined
 def _or(value, default):
     return default if value == UNSET else value
-
-
-@inlined
-def _merge(fields, field, value):
-    """Note a field; returns whether it did not have another value."""
-    good = fields[field] == UNSET or fields[field] == value
-    fields[field] = value
-    return good
 
 
 @kernel
@@ -442,43 +430,56 @@ def date_of(fields):
     return first + ordinal - 1, given, True
 
 
+@inlined
+def _resolved(fields, zone):
+    """Make the value of a row of its fields.
+
+    Returns
+    -------
+    tuple of (int, int, bool)
+        Microseconds or days as :func:`parse_pattern_times` gives them, the zone whose clock shows them or a negative
+        number, and whether the fields are a time.
+    """
+    of_day, whole_time, time_good, date_may = time_of(fields)
+    days, whole_date, good = date_of(fields)
+    if zone == FOR_DATES:
+        good = good and date_may and not (whole_time and whole_date and _outside(fields[OFFSET], -64800, 64800))
+        return np.int64(days), np.int64(NO_ZONE_NAME), good
+    good = good and time_good
+    value = days * MICROS_PER_DAY + of_day
+    number = np.int64(NO_ZONE_NAME)
+    if fields[ZONE] != UNSET:
+        good = good and zone != NO_ZONE
+        number = fields[ZONE]
+        if number == FIXED_ZONE:
+            value -= fields[ZONE_OFFSET] * MICROS_PER_SECOND
+    elif fields[OFFSET] != UNSET:
+        good = good and zone != NO_ZONE and not _outside(fields[OFFSET], -_MOST_SHIFT, _MOST_SHIFT)
+        value -= fields[OFFSET] * MICROS_PER_SECOND
+    # The clock of a zone may be a day off; the caller checks the range again when it knows the instant.
+    slack = MICROS_PER_DAY if number >= 0 else 0
+    return value, number, good and FIRST_MICROS - slack <= value <= LAST_MICROS + slack
+
+
 @kernel
-def parse_pattern_times(
-    buf,
-    starts,
-    ends,
-    quote,
-    trim,
-    null_text,
-    steps,
-    words,
-    letters,
-    depth,
-    children,
-    names,
-    symbols,
-    zone,
-    out,
-    status,
-    zones,
-):
+def parse_pattern_times(buf, starts, ends, quote, trim, null_text, steps, words, tree, zone, out, status, zones):
     """Parse one column of timestamps, or of dates.
 
     Parameters
     ----------
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.numbers.integers.parse_integers`.
-    steps, words, letters, depth
+    steps, words
         Those of a :class:`~tidemill.formats.values.times.time_pattern.TimePattern`.
-    children, names, symbols
-        Those of a :class:`~tidemill.formats.values.times.time_zones.ZoneNames`.
+    tree
+        That of a :class:`~tidemill.formats.values.times.time_zones.ZoneNames`.
     zone : int
         ``NO_ZONE``, ``OPTIONAL_ZONE`` or ``FOR_DATES``.
     out : ndarray of int64, shape (rows,)
-        Receives microseconds since 1970-01-01 00:00:00 UTC, or days; what the clock of a zone says where it has a name.
+        Receives microseconds since 1970-01-01 00:00:00 UTC, or days; the local time where a zone is named.
     status : ndarray of uint8, shape (rows,)
     zones : ndarray of int16, shape (rows,)
-        Receives the number of the zone whose clock it is, else a negative number.
+        Receives the number of the zone that is named, else a negative number.
 
     Returns
     -------
@@ -487,42 +488,21 @@ def parse_pattern_times(
     """
     failures = 0
     fields = np.empty(FIELDS, np.int64)
-    saved = np.empty((depth, FIELDS + 2), np.int64)
+    saved = np.empty((steps.shape[0], FIELDS + 2), np.int64)
     for row in range(starts.size):
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         outcome = VALID
-        value = np.int64(0)
-        zones[row] = NO_ZONE_NAME
+        value, number = np.int64(0), np.int64(NO_ZONE_NAME)
         if is_null(buf, start, end, quoted, null_text):
             outcome = NULL
         else:
-            good = read_fields(buf, start, end, steps, words, letters, children, names, symbols, fields, saved)
+            good = read_fields(buf, start, end, steps, words, tree, fields, saved)
             if good:
-                of_day, whole_time, time_good, date_may = time_of(fields)
-                days, whole_date, good = date_of(fields)
-                good = good and (date_may if zone == FOR_DATES else time_good)
-                moved = fields[OFFSET] != UNSET or fields[ZONE] != UNSET
-                if zone == FOR_DATES:
-                    good = good and not (whole_time and whole_date and _outside(fields[OFFSET], -64800, 64800))
-                    value = np.int64(days)
-                else:
-                    value = days * MICROS_PER_DAY + of_day
-                    good = good and not (zone == 0 and moved)
-                    if fields[ZONE] != UNSET:
-                        zones[row] = fields[ZONE]
-                        if fields[ZONE] == FIXED_ZONE:
-                            value -= fields[ZONE_OFFSET] * MICROS_PER_SECOND
-                    elif fields[OFFSET] != UNSET:
-                        good = good and not _outside(fields[OFFSET], -_MOST_SHIFT, _MOST_SHIFT)
-                        value -= fields[OFFSET] * MICROS_PER_SECOND
-                    # What the clock of a zone says may lie a day outside; it is looked at again.
-                    slack = MICROS_PER_DAY if zones[row] >= 0 else 0
-                    good = good and FIRST_MICROS - slack <= value <= LAST_MICROS + slack
+                value, number, good = _resolved(fields, zone)
             if not good:
                 outcome = BAD_VALUE
         out[row] = value if outcome == VALID else 0
+        zones[row] = number if outcome == VALID else NO_ZONE_NAME
         status[row] = outcome
-        if outcome != VALID:
-            zones[row] = NO_ZONE_NAME
-            failures += 1
+        failures += outcome != VALID
     return failures

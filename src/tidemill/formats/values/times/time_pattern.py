@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,7 @@ OF_CENTURY = 3
 
 _MOST_DIGITS = 19
 _MOST_SHIFT = 5
+_LONGEST_WORD = 13
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -66,7 +68,6 @@ _WORDS: dict[tuple[int, int], tuple[str, ...]] = {
     (ERA, 3): ("BC", "AD"),
     (ERA, 4): ("Before Christ", "Anno Domini"),
 }
-_PLAIN_FIELDS = {"yyyy": YEAR, "MM": MONTH, "dd": DAY, "HH": HOUR, "mm": MINUTE, "ss": SECOND}
 _NUMBERS = {
     "d": DAY,
     "H": HOUR,
@@ -88,29 +89,24 @@ class TimePattern:
 
     Attributes
     ----------
-    steps : ndarray of int32, shape (steps, 6)
+    steps : ndarray of int64, shape (steps, 6)
         Kind, field and up to four arguments of each step; none for the default layout of the type.
-    words : ndarray of int32, shape (words, 3)
-        Where each word of a step begins in ``letters``, its length and its value.
-    letters : ndarray of uint8
+    words : ndarray of uint8, shape (words, 15)
+        The length, the value and the letters of each word of a step.
     plain : bool
         Every step has a fixed width, but for a fraction: ``LITERAL`` (byte, and 32 for a letter, whose case does not
         count), a field, or ``FRACTION`` (most digits), each field once.
-    depth : int
-        How deep optional sections lie within one another.
     zones : str
         ``ids`` when zones have names such as ``Europe/Berlin``, ``short`` when also names such as ``CET``; else empty.
     """
 
-    steps: npt.NDArray[np.int32]
-    words: npt.NDArray[np.int32]
-    letters: npt.NDArray[np.uint8]
+    steps: npt.NDArray[np.int64]
+    words: npt.NDArray[np.uint8]
     plain: bool = True
-    depth: int = 0
     zones: str = ""
 
 
-NO_PATTERN = TimePattern(np.zeros((0, 6), np.int32), np.zeros((0, 3), np.int32), np.zeros(0, np.uint8))
+NO_PATTERN = TimePattern(np.zeros((0, 6), np.int64), np.zeros((0, 2 + _LONGEST_WORD), np.uint8))
 """Stands for the default layout of the type."""
 
 
@@ -173,50 +169,59 @@ def _append_with_fractions(builder: _Builder, pattern: str) -> None:
                     builder.append(piece)
 
 
+_PLAIN_NUMBERS = (MONTH, DAY, HOUR, MINUTE, SECOND)
+
+
+def _plain_step(kind: int, field: int, *arguments: int) -> tuple[int, ...] | None:
+    """The step of a plain pattern that does the same as one of any pattern; None where there is none."""
+    if kind == LITERAL:
+        return (kind, field, *arguments)
+    if kind == DIGITS:
+        return (FRACTION, arguments[1], 0, 0, 0, 0)
+    least, most, _, style = arguments
+    year = field == YEAR and (least, style) == (4, PLUS_WHEN_LONGER)
+    number = field in _PLAIN_NUMBERS and (least, most, style) == (2, 2, UNSIGNED)
+    return (field, 0, 0, 0, 0, 0) if kind == NUMBER and (year or number) else None
+
+
+def _can_be_plain(steps: list[Any]) -> bool:
+    """Whether digits cannot be taken for those of another step: a year of four digits takes what follows it."""
+    fields = [kind for kind, *_ in steps if kind != LITERAL]
+    if len(set(fields)) < len(fields) or not fields:
+        return False
+    within_year = False
+    for kind, byte, *_ in steps:
+        digits = kind == FRACTION or (kind == LITERAL and 48 <= byte <= 57)
+        if within_year and digits:
+            return False
+        within_year = kind == YEAR or (within_year and kind != LITERAL)
+    return True
+
+
 class _Builder:
     """Java's ``DateTimeFormatterBuilder``, as far as patterns go."""
 
     def __init__(self, era: bool) -> None:
         self._year = YEAR_OF_ERA if era else YEAR
         self._steps: list[list[int]] = []
-        self._words: list[tuple[int, int, int]] = []
-        self._letters = b""
-        self._plain: list[tuple[int, int, int]] | None = []
+        self._words: list[bytes] = []
         self._number: int | None = None
         """The step that digits behind it, of a fixed number, are taken from."""
         self._open: list[int] = []
-        self._depth = 0
         self._zones = ""
 
     def finish(self) -> TimePattern:
         while self._open:
             self._close()
-        if self._plain is not None and self._is_plain(self._plain):
-            steps = np.zeros((len(self._plain), 6), np.int32)
-            steps[:, :3] = self._plain
-            return TimePattern(steps, NO_PATTERN.words, NO_PATTERN.letters)
+        plain = [_plain_step(*step) for step in self._steps]
+        if None not in plain and _can_be_plain(plain):
+            return TimePattern(np.array(plain, np.int64), NO_PATTERN.words)
         return TimePattern(
-            np.array(self._steps, np.int32).reshape(-1, 6),
-            np.array(self._words, np.int32).reshape(-1, 3),
-            np.frombuffer(self._letters, np.uint8),
+            np.array(self._steps, np.int64).reshape(-1, 6),
+            np.frombuffer(b"".join(self._words), np.uint8).reshape(-1, 2 + _LONGEST_WORD),
             plain=False,
-            depth=self._depth,
             zones=self._zones,
         )
-
-    @staticmethod
-    def _is_plain(steps: list[tuple[int, int, int]]) -> bool:
-        """Whether digits cannot be taken for those of another step: a year of four digits takes what follows it."""
-        fields = [kind for kind, _, _ in steps if kind != LITERAL]
-        if len(set(fields)) < len(fields) or not fields:
-            return False
-        within_year = False
-        for kind, byte, _ in steps:
-            digits = kind == FRACTION or (kind == LITERAL and 48 <= byte <= 57)
-            if within_year and digits:
-                return False
-            within_year = kind == YEAR or (within_year and kind != LITERAL)
-        return True
 
     def append(self, pattern: str) -> None:
         """Part of a pattern, with quotes but without fractions."""
@@ -251,16 +256,11 @@ class _Builder:
         self._number = None
         return len(self._steps) - 1
 
-    def _not_plain(self) -> None:
-        self._plain = None
-
     def literal(self, text: str) -> None:
         """Characters that stand for themselves; the case of ASCII letters does not count."""
         for byte in text.encode():
             fold = 32 if chr(byte).isalpha() and byte < 128 else 0
             self._add(LITERAL, byte | fold, fold)
-            if self._plain is not None:
-                self._plain.append((LITERAL, byte | fold, fold))
 
     def fraction(self, digits: int) -> None:
         """Digits of a second."""
@@ -270,8 +270,6 @@ class _Builder:
             self._append_number([DIGITS, FRACTION, 1, 1, 0, UNSIGNED])
         else:
             self._add(DIGITS, FRACTION, 1, digits)
-        if self._plain is not None:
-            self._plain.append((FRACTION, digits, 0))
 
     def _append_number(self, step: list[int]) -> None:
         """A number, of which one of fixed width may take digits from the one that it stands behind."""
@@ -287,11 +285,6 @@ class _Builder:
             self._steps[base][4] += step[3]
 
     def _letter(self, letter: str, count: int) -> None:
-        field = _PLAIN_FIELDS.get(letter * count)
-        if field is None or self._year != YEAR:
-            self._not_plain()
-        elif self._plain is not None:
-            self._plain.append((field, 0, 0))
         if letter == "y":
             self._append_number(self._year_step(count))
         elif letter in "ML" and count <= 2:
@@ -330,8 +323,7 @@ class _Builder:
         self._add(WORD, field, first, len(words))
 
     def _spell(self, word: str, value: int) -> None:
-        self._words.append((len(self._letters), len(word), value))
-        self._letters += word.encode()
+        self._words.append(bytes([len(word), value]) + word.encode().ljust(_LONGEST_WORD))
 
     def _zone(self, letter: str, count: int) -> None:
         text = letter * count
@@ -365,9 +357,7 @@ class _Builder:
         self._add(SHIFT, OFFSET, first, int(count in (3, 5)), int(count > 1), int(count > 3))
 
     def _begin(self) -> None:
-        self._not_plain()
         self._open.append(self._add(OPEN))
-        self._depth = max(self._depth, len(self._open))
 
     def _close(self) -> None:
         begun = self._open.pop()

@@ -1,4 +1,4 @@
-"""Names of time zones in texts, and what the clock of a zone says: from the time zone data of Python.
+"""Names of time zones in texts, and the instants of local times, from the time zone data of Python.
 
 A local time that does not exist, or exists twice, is taken by the offset before the change, as Java takes it.
 """
@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from tidemill.zones import NOT_IN_JAVA, clock_of
 
-SYMBOLS = 41
-NO_SYMBOL = 255
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789/_-+~"
+ZONE_OF_NODE = 0
+"""Column of :attr:`ZoneNames.tree`, in place of the byte 0, which is in no name."""
 _SHORT_NAMES = {
     "Africa/Johannesburg": ("SAST",),
     "Africa/Lagos": ("WAT", "WAST"),
@@ -54,19 +53,14 @@ class ZoneNames:
 
     Attributes
     ----------
-    children : ndarray of int16, shape (nodes, SYMBOLS)
-        The node behind a node and a symbol; 0 for none.
-    zones : ndarray of int16, shape (nodes,)
-        The zone that a node is the end of the name of; -1 for none.
-    symbols : ndarray of uint8, shape (256,)
-        The symbol of each byte, small and great letters alike; ``NO_SYMBOL`` for a byte that is in no name.
+    tree : ndarray of int16, shape (nodes, 128)
+        The node behind a node and a byte, in any case of letters, 0 for none; in column ``ZONE_OF_NODE`` the number of
+        the zone whose name ends at the node, -1 for none.
     ids : tuple of str
         The zones.
     """
 
-    children: npt.NDArray[np.int16]
-    zones: npt.NDArray[np.int16]
-    symbols: npt.NDArray[np.uint8]
+    tree: npt.NDArray[np.int16]
     ids: tuple[str, ...]
 
 
@@ -79,26 +73,21 @@ def zone_names(kind: str) -> ZoneNames:
     ValueError
         There is no time zone data.
     """
-    symbols = np.full(256, NO_SYMBOL, np.uint8)
-    for symbol, letter in enumerate(_ALPHABET):
-        symbols[[ord(letter), ord(letter.upper())]] = symbol
     ids = spoken_zones("ids") if kind else {}
     if kind and not ids:
         raise ValueError("there is no time zone data here: install the package tzdata")
     numbers = {zone: number for number, zone in enumerate(sorted(set(ids.values())))}
-    children: list[list[int]] = [[0] * SYMBOLS]
-    zones = [-1]
+    begun = [-1] + [0] * 127
+    tree = [begun.copy()]
     for name, zone in sorted(spoken_zones(kind).items()) if kind else ():
         node = 0
-        for byte in name.encode():
-            symbol = int(symbols[byte])
-            if not children[node][symbol]:
-                children[node][symbol] = len(children)
-                children.append([0] * SYMBOLS)
-                zones.append(-1)
-            node = children[node][symbol]
-        zones[node] = numbers[zone]
-    return ZoneNames(np.array(children, np.int16), np.array(zones, np.int16), symbols, tuple(numbers))
+        for lower, upper in zip(name.lower().encode(), name.upper().encode(), strict=True):
+            if not tree[node][lower]:
+                tree[node][lower] = tree[node][upper] = len(tree)
+                tree.append(begun.copy())
+            node = tree[node][lower]
+        tree[node][ZONE_OF_NODE] = numbers[zone]
+    return ZoneNames(np.array(tree, np.int16), tuple(numbers))
 
 
 @cache
@@ -112,5 +101,5 @@ def spoken_zones(kind: str) -> dict[str, str]:
 
 
 def utc_of_local(zone: str, local: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Microseconds since 1970 in UTC of what a clock of a zone says, in microseconds since 1970."""
+    """The instants of local times of a zone; both in microseconds since 1970."""
     return clock_of(zone).instant(local)

@@ -172,7 +172,7 @@ def iso_timestamp(buf, start, end, zone):
 def pattern_timestamp(buf, start, end, pattern):
     """Read a text laid out by a plain compiled pattern; returns microseconds since 1970 and whether it fits.
 
-    What the pattern does not name is that of 1970-01-01 00:00:00.
+    Fields that the pattern lacks are those of 1970-01-01 00:00:00.
     """
     year = 1970
     month = 1
@@ -228,7 +228,7 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, in_lanes, ou
     ----------
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.numbers.integers.parse_integers`.
-    pattern : ndarray of int32, shape (steps, 6)
+    pattern : ndarray of int64, shape (steps, 6)
         Steps of a plain :class:`~tidemill.formats.values.times.time_pattern.TimePattern`; none mean the default
         ``yyyy-[m]m-[d]d``.
     in_lanes : bool
@@ -275,7 +275,7 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, i
     ----------
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.numbers.integers.parse_integers`.
-    pattern : ndarray of int32, shape (steps, 6)
+    pattern : ndarray of int64, shape (steps, 6)
         Steps of a plain :class:`~tidemill.formats.values.times.time_pattern.TimePattern`; none mean the default
         ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][zone]``.
     zone : int
