@@ -37,6 +37,7 @@ ENTRY = {"__init__", "__main__"}
 SPARK_ROOMS = {"runtime", "spark_source", "mill"}
 SPARK_FILES = {
     "plan/catalyst/analyser.py",
+    "plan/catalyst/closed_queries.py",
     "plan/catalyst/frames.py",
     "plan/documentation/function_examples.py",
     "task/functions/python_functions.py",

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.plan.catalyst.closed_queries import check_closed, check_variables
 from tidemill.plan.sql.simple_select import apply_select, parse_select
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_script
@@ -153,7 +154,8 @@ class Service:
         Raises
         ------
         TidemillError
-            TM8004 for another role, TM8012 for a statement that is too long; otherwise as :meth:`Mill.sql`.
+            TM8004 for another role, TM8012 for a statement that is too long, TM8127 for one that reaches beyond tables
+            and views; otherwise as :meth:`Mill.sql`.
         """
         if len(statement) > self.settings.max_statement_length:
             raise TidemillError(
@@ -171,6 +173,7 @@ class Service:
             self.require(Role.READ, role)
             return self.query(statement, epoch)
         self.require(Role.WRITE, role)
+        check_variables(self.mill.spark, statement)
         with self._one_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
@@ -225,6 +228,7 @@ class Service:
                     if parts is not None:
                         return Rows(at, parts)
                 with self._one_statement():
+                    check_closed(self.mill.spark, query)
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
