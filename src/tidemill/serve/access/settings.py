@@ -41,6 +41,18 @@ class ServerSettings:
         A subscriber hears of sealed epochs without changes at most this often.
     idle_seconds : float
         Pause between two looks for new input when there is none.
+    pg_duckdb_bytes : int
+        Over PostgreSQL's protocol DuckDB answers a query whose views have at most so many bytes in their runs, and
+        Spark others.
+    pg_memory_bytes : int
+        Memory of DuckDB for the joins, groups and sorts of all queries together.
+    pg_max_connections : int
+        Over PostgreSQL's protocol, at the same time.
+    pg_statement_seconds : float
+        How long a statement over PostgreSQL's protocol may take; 0 for no limit.
+    pg_stalled_seconds : float
+        A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
+        or reads nothing of a result.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +72,11 @@ class ServerSettings:
     cache_bytes: int = 64 << 20
     progress_seconds: float = 1.0
     idle_seconds: float = 0.02
+    pg_duckdb_bytes: int = 256 << 20
+    pg_memory_bytes: int = 1 << 30
+    pg_max_connections: int = 200
+    pg_statement_seconds: float = 600.0
+    pg_stalled_seconds: float = 300.0
 
     def check(self) -> None:
         """Refuse settings that would let strangers in.
