@@ -31,7 +31,17 @@ from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
-from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Query, Source, Statement
+from tidemill.plan.sql.sink_statements import sink_statement
+from tidemill.plan.sql.statements import (
+    AlterSink,
+    AlterTable,
+    CreateSink,
+    CreateTable,
+    CreateView,
+    Query,
+    Source,
+    Statement,
+)
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.zones import UTC
 
@@ -157,7 +167,10 @@ class Catalyst:
         statement = statements.classify(source)
         if statement is not None:
             return statement
-        text, or_replace = statements.without_or_replace(source.text)
+        sink = sink_statement(source)
+        if isinstance(sink, AlterSink):
+            return sink
+        text, or_replace = statements.without_or_replace(source.text if sink is None else sink.text)
         text, static = statements.without_static(text)
         text, alters = statements.with_properties(text)
         try:
@@ -165,6 +178,13 @@ class Catalyst:
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
             raise _parse_error(error, source, text) from error
         match plan.getClass().getSimpleName():
+            case "CreateTable" if sink is not None:
+                made = _create_table(plan, source, static)
+                return CreateSink(made.name, sink.view, made.format, made.options, made.if_not_exists)
+            case "SetTableProperties" if sink is not None:
+                return AlterSink(_altered(plan), options=string_map(plan.properties()))
+            case "UnsetTableProperties" if sink is not None:
+                return AlterSink(_altered(plan), options=dict.fromkeys(map(str, elements(plan.propertyKeys()))))
             case "CreateTable":
                 return _create_table(plan, source, static)
             case "CreateMaterializedViewAsSelect":
@@ -179,7 +199,8 @@ class Catalyst:
             "TM2003",
             "this statement is not supported",
             got=source.text.splitlines()[0][:80],
-            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
+            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, CREATE and ALTER SINK, DROP, SHOW, DESCRIBE, "
+            "EXPLAIN INCREMENTAL, SELECT",
         )
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:

@@ -13,6 +13,7 @@ from tidemill.plan.algebra.nodes import Node, relations
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.catalog.failing_rows import FailingRows
+from tidemill.runtime.catalog.sinks import Sink, sink_from_json
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
 from tidemill.task.program import ReadPlan
@@ -63,7 +64,7 @@ class Former:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All tables and views, in the order they were created. Immutable; part of every version.
+    """All tables, views and sinks, in the order they were created. Immutable; part of every version.
 
     ``time_zone`` is that in which texts of tables without a zone, and expressions of views, are computed.
     ``pending`` has the views that are being built to replace those of these names
@@ -76,6 +77,7 @@ class Catalog:
     pending: Mapping[str, View] = field(default_factory=dict)
     former: tuple[Former, ...] = ()
     time_zone: str = UTC
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
 
     def in_zone(self, time_zone: str) -> Catalog:
         """With the time zone that a mill is opened with; an empty text keeps that of the root.
@@ -139,7 +141,7 @@ class Catalog:
         Raises
         ------
         TidemillError
-            TM2012 when there is none of that name, TM2013 while a view reads it.
+            TM2012 when there is none of that name, TM2013 while a view reads it, TM8206 while a sink does.
         """
         present: Mapping[str, Any] = self.tables if kind == "table" else self.views
         if name not in present:
@@ -152,6 +154,14 @@ class Catalog:
                 f"this {kind} is read by views",
                 got=f"{name} is read by {', '.join(readers)}",
                 hint="drop those views first",
+            )
+        sinks = [s.name for s in self.sinks.values() if s.view in (name, name + ERRORS_SUFFIX)]
+        if sinks:
+            raise TidemillError(
+                "TM8206",
+                "this is read by sinks",
+                got=f"{kind} {name} is read by {', '.join(sinks)}",
+                hint="DROP SINK first",
             )
         kept: dict[str, Any] = {k: v for k, v in present.items() if k != name}
         former = self._former_without(name)
@@ -339,6 +349,7 @@ class Catalog:
             "pending": [_view_to_json(v) for v in self.pending.values()],
             "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
             "time_zone": self.time_zone,
+            "sinks": [s.to_json() for s in self.sinks.values()],
         }
 
     @staticmethod
@@ -360,7 +371,8 @@ class Catalog:
         views = {v["name"]: _view_from_json(v) for v in data["views"]}
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
-        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC))
+        sinks = {s["name"]: sink_from_json(s) for s in data.get("sinks", ())}
+        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC), sinks)
 
 
 _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refused")} | {

@@ -18,8 +18,8 @@ from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.catalyst.frames import description, struct, unreadable_frame
 from tidemill.plan.rules import rewrite
 from tidemill.plan.sql.statement_words import declares_nothing
-from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Drop, Source
-from tidemill.runtime.catalog import replacements
+from tidemill.plan.sql.statements import AlterSink, AlterTable, CreateSink, CreateTable, CreateView, Drop, Source
+from tidemill.runtime.catalog import replacements, sink_changes
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.changes import altered, changed_limits, checked_root, with_table, with_view
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
@@ -112,6 +112,10 @@ class Declaration:
                         self._view(statement, None, may_replace)
                     case AlterTable():
                         self._alter(statement)
+                    case CreateSink():
+                        self._sink(statement)
+                    case AlterSink():
+                        self._adopt_sinks("change", statement.name, sink_changes.altered_sink(self.catalog, statement))
                     case Drop():
                         self._drop(statement)
                     case _:
@@ -184,7 +188,24 @@ class Declaration:
         if before.tables[statement.name] != self.catalog.tables[statement.name]:
             self.changes.append(Change("change", "table", statement.name))
 
+    def _sink(self, statement: CreateSink) -> None:
+        repeated = sink_changes.repeated(self.catalog, statement)
+        if repeated is not None:
+            self.catalog = repeated
+            return
+        made = sink_changes.with_sink(self.catalog, statement, self._created_at_epoch, self._allowed)
+        self._adopt_sinks("add", statement.name, made)
+
+    def _adopt_sinks(self, action: str, name: str, catalog: Catalog) -> None:
+        if catalog is not self.catalog:
+            self.changes.append(Change(action, "sink", name))
+        self.catalog = catalog
+
     def _drop(self, statement: Drop) -> None:
+        if statement.kind == "sink":
+            if not statement.if_exists or statement.name in self.catalog.sinks:
+                self._adopt_sinks("drop", statement.name, sink_changes.without_sink(self.catalog, statement.name))
+            return
         present = self.catalog.tables if statement.kind == "table" else self.catalog.views
         if statement.if_exists and statement.name not in present:
             return

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.rescue.new_columns import NewColumnsError
-from tidemill.plan.sql.statements import CreateTable, CreateView, Statement
-from tidemill.runtime.catalog import changes, evolution, replacements, small_tables
+from tidemill.plan.sql.statements import AlterSink, CreateSink, CreateTable, CreateView, Statement
+from tidemill.runtime.catalog import changes, evolution, replacements, sink_changes, small_tables
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.initialising import without_history
@@ -80,7 +80,6 @@ class Coordinator(MillState):
         self._turns = Turns(str(root.objects))
         self._jobs = EpochJobs(spark.sparkContext)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
-        self._claimed = False
         self._scattered = False
         self.went_back: list[int] = []
 
@@ -95,6 +94,17 @@ class Coordinator(MillState):
         """Change options of a table. Errors as :func:`~tidemill.runtime.catalog.changes.altered`."""
         with self.turn():
             self._adopt(changes.altered(self.catalog, name, options, self._root.allowed))
+
+    def create_sink(self, statement: CreateSink) -> None:
+        """Add a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.with_sink`."""
+        with self.turn():
+            self._adopt(sink_changes.with_sink(self.catalog, statement, self.version.epoch, self._root.allowed))
+
+    def alter_sink(self, statement: AlterSink) -> None:
+        """Pause, resume or change a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.altered_sink`."""
+        with self.turn():
+            self._adopt(sink_changes.altered_sink(self.catalog, statement))
+            self.deliveries.retry(self.catalog.sinks[statement.name])
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
@@ -122,6 +132,11 @@ class Coordinator(MillState):
             if limits:
                 self.alter_table(statement.name, limits)
             return limits is not None
+        if isinstance(statement, CreateSink):
+            repeated = sink_changes.repeated(self.catalog, statement)
+            if repeated is not None:
+                self._adopt(repeated)
+            return repeated is not None
         return isinstance(statement, CreateView) and not statement.or_replace and self.has_view(statement)
 
     def has_view(self, statement: CreateView) -> bool:
@@ -130,8 +145,12 @@ class Coordinator(MillState):
         return view is not None and changes.is_view(view, self.plan, statement)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
-        """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
+        """Remove a table or view and its state, or a sink. Errors as :meth:`Catalog.without`, :func:`without_sink`."""
         with self.turn():
+            if kind == "sink":
+                if not (if_exists and name not in self.catalog.sinks):
+                    self._adopt(sink_changes.without_sink(self.catalog, name))
+                return
             present = self.catalog.tables if kind == "table" else self.catalog.views
             if not (if_exists and name not in present):
                 self._adopt(self.catalog.without(kind, name))
@@ -181,6 +200,7 @@ class Coordinator(MillState):
                 self.catalyst.forget(names[0][uid])
             for uid in names[1].keys() - names[0].keys():
                 self.catalyst.register(names[1][uid], catalog.described(names[1][uid])[0])
+        self.deliveries.follow(self.catalog.sinks)
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
@@ -351,6 +371,7 @@ class Coordinator(MillState):
             appeared = self._intake.appeared()
             if not splits and not snapshots and not begins and not self._intake.must_note:
                 self._not_begun.clear()
+                self._note_deliveries()
                 return None
             times = [started, time.perf_counter()]
             if not self._not_begun:
@@ -366,6 +387,11 @@ class Coordinator(MillState):
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
             warnings = (*self.warnings(), *appeared, *evolution.row_warnings(run.results))
             return replace(report, warnings=(*warnings, *self._outgrown.newly(small)), waiting=self._intake.waiting())
+
+    def _note_deliveries(self) -> None:
+        """Make positions of sinks durable that have been reached since the last epoch."""
+        if self.deliveries.must_note():
+            self._checkpoints.submit(self._sealed())
 
     def _make_room(self) -> None:
         """Before an epoch: raise errors of checkpoints, fence other writers, wait for full buffers and late merges."""
@@ -416,6 +442,7 @@ class Coordinator(MillState):
         with self.turn():
             self._checkpoints.flush(self._sealed())
             self._claimed = True
+            self.deliveries.wake()
 
     def close(self, checkpoint: bool = True) -> None:
         """Stop, once; the newest sealed epoch is made durable first unless ``checkpoint`` is false."""
@@ -428,11 +455,16 @@ class Coordinator(MillState):
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
+                    self._publish()
+                    self.deliveries.close(finish=True)
+                    if self.deliveries.must_note():
+                        self.checkpoint()
                     self._evict(all_epochs=True)
                     self._compactor.end()
                     written = True
                 self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
             finally:
+                self.deliveries.close(finish=False)
                 self._intake.close(self.durable_epoch)
                 self._publish()
                 self._checkpoints.close(collect=written)

@@ -13,7 +13,9 @@ from tidemill.errors import TidemillError, placed
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.statement_words import parse_reading
 from tidemill.plan.sql.statements import (
+    AlterSink,
     AlterTable,
+    CreateSink,
     CreateTable,
     CreateView,
     Describe,
@@ -34,7 +36,7 @@ from tidemill.runtime.spark.session import needing_java
 Answer: TypeAlias = "DataFrame | str | None"
 """A DataFrame for SELECT, SHOW and DESCRIBE; text for EXPLAIN INCREMENTAL; None for statements that change the mill."""
 
-_CHANGES = (CreateTable, AlterTable, CreateView, Drop)
+_CHANGES = (CreateTable, AlterTable, CreateView, CreateSink, AlterSink, Drop)
 """Statements that change the mill, and so take turns with its epochs."""
 
 
@@ -116,7 +118,7 @@ class Statements:
             return self.query(statement.text, None, durable=False)
         return self._answer(statement, None, durable=False)
 
-    def _change(self, statement: CreateTable | AlterTable | CreateView | Drop) -> None:
+    def _change(self, statement: CreateTable | AlterTable | CreateView | CreateSink | AlterSink | Drop) -> None:
         coordinator = self._coordinator()
         match statement:
             case CreateTable():
@@ -125,6 +127,10 @@ class Statements:
                 coordinator.alter_table(statement.name, statement.options)
             case CreateView():
                 coordinator.create_view(statement)
+            case CreateSink():
+                coordinator.create_sink(statement)
+            case AlterSink():
+                coordinator.alter_sink(statement)
             case Drop():
                 coordinator.drop(statement.kind, statement.name, statement.if_exists)
 

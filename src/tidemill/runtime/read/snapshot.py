@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog.catalog import Catalog, View
+from tidemill.runtime.catalog.sinks import SinkStatus, shown
 from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files.file_progress import FileProgress
@@ -43,7 +44,8 @@ class Snapshot:
 
     ``initialising`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows
     of a table have been read, and how many of these are malformed. ``socket_status`` gives the status of a table's
-    connections, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
+    connections, where a mill runs in this process, and ``sink_statuses`` those of sinks by id. ``lease`` keeps the
+    files of a root that another process writes.
     """
 
     store: RunStore
@@ -53,6 +55,7 @@ class Snapshot:
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     socket_status: Callable[[str], pa.Table] | None = None
     lease: Lease | None = None
+    sink_statuses: Callable[[], Mapping[str, SinkStatus]] = dict
     plans: dict[str, ReadPlan] = field(default_factory=dict, compare=False, repr=False)
     """Read plans made so far, by view: the same for all epochs of one catalog."""
 
@@ -179,7 +182,9 @@ class Snapshot:
         return rows
 
     def show(self, kind: str) -> pa.Table:
-        """The answer of SHOW TABLES (``tables``) and SHOW VIEWS (``views``)."""
+        """The answer of SHOW TABLES (``tables``), SHOW VIEWS (``views``) and SHOW SINKS (``sinks``)."""
+        if kind == "sinks":
+            return shown(self.catalog.sinks, self.sink_statuses())
         text: pa.DataType = pa.string()
         number: pa.DataType = pa.int64()
         if kind == "tables":
@@ -403,7 +408,9 @@ class Snapshot:
 
 def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
     """The snapshot that a manifest describes."""
-    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"], data.get("counts", {}))
+    catalog, counts = Catalog.from_json(data["catalog"]), data.get("counts", {})
+    statuses = {id_: SinkStatus("", epoch) for id_, epoch in data.get("sinks", {}).items()}
+    return Snapshot(store, version, catalog, data["filling"], counts, sink_statuses=lambda: statuses)
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:

@@ -75,6 +75,11 @@ class AllowedPaths:
                 if not self.has_file(file.path):
                     raise self.outside(f"{file.path}, which is {os.path.realpath(file.path)}, of table {table}")
 
+    def check_target(self, sink: str, location: str) -> None:
+        """TM5045 when a sink must not write to a path or URL."""
+        if self._given and not self._has(location if _is_url(location) else local_pattern(location)):
+            raise self.outside(f"{location} of sink {sink}")
+
     def has_file(self, path: str) -> bool:
         """Whether a listed file is allowed; links in the path of a local file are resolved."""
         return not self._given or _is_url(path) or self._has(path)
