@@ -13,7 +13,7 @@ from test_files import json_rows, parquet_rows
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.plan.sql.sink_statements import SinkText, sink_statement
+from tidemill.plan.sql.own_statements import AsTable, own_statement
 from tidemill.plan.sql.statement_words import check_script
 from tidemill.plan.sql.statements import AlterSink, Drop, Show, Source, classify
 from tidemill.runtime.read.snapshot import Snapshot
@@ -22,11 +22,13 @@ from tidemill.runtime.read.snapshot import Snapshot
 def test_heads() -> None:
     text = "CREATE SINK if not exists `S 1`\n FROM v INTO parquet OPTIONS (path '/)')"
     as_table = "CREATE TABLE if not exists `S 1`\n       USING parquet OPTIONS (path '/)')"
-    assert sink_statement(Source(text)) == SinkText(as_table, "v")
-    assert sink_statement(Source("alter sink s pause")) == AlterSink("s", True)
-    assert sink_statement(Source("ALTER SINK S RESUME")) == AlterSink("s", False)
-    assert sink_statement(Source("ALTER SINK s SET OPTIONS (a 'b')")) == SinkText("ALTER TABLE s SET OPTIONS (a 'b')")
-    assert sink_statement(Source("CREATE TABLE sink (a INT) USING csv")) is None
+    assert own_statement(Source(text)) == AsTable(as_table, "SINK", "v")
+    assert own_statement(Source("alter sink s pause")) == AlterSink("s", True)
+    assert own_statement(Source("ALTER SINK S RESUME")) == AlterSink("s", False)
+    assert own_statement(Source("ALTER SINK s SET OPTIONS (a 'b')")) == AsTable(
+        "ALTER TABLE s SET OPTIONS (a 'b')", "SINK"
+    )
+    assert own_statement(Source("CREATE TABLE sink (a INT) USING csv")) is None
     assert classify(Source("DROP SINK IF EXISTS s")) == Drop("sink", "s", True)
     assert classify(Source("show sinks")) == Show("sinks")
 

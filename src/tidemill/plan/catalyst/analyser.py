@@ -11,6 +11,7 @@ import json
 import re
 import threading
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -31,10 +32,11 @@ from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
-from tidemill.plan.sql.sink_statements import sink_statement
+from tidemill.plan.sql.own_statements import AsTable, own_statement
 from tidemill.plan.sql.statements import (
     AlterSink,
     AlterTable,
+    AlterView,
     CreateSink,
     CreateTable,
     CreateView,
@@ -167,10 +169,11 @@ class Catalyst:
         statement = statements.classify(source)
         if statement is not None:
             return statement
-        sink = sink_statement(source)
-        if isinstance(sink, AlterSink):
-            return sink
-        text, or_replace = statements.without_or_replace(source.text if sink is None else sink.text)
+        own = own_statement(source)
+        if own is not None and not isinstance(own, AsTable):
+            return own
+        kind = "" if own is None else own.kind
+        text, or_replace = statements.without_or_replace(source.text if own is None else own.text)
         text, static = statements.without_static(text)
         text, alters = statements.with_properties(text)
         try:
@@ -178,13 +181,13 @@ class Catalyst:
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
             raise _parse_error(error, source, text) from error
         match plan.getClass().getSimpleName():
-            case "CreateTable" if sink is not None:
+            case "CreateTable" if own is not None:
                 made = _create_table(plan, source, static)
-                return CreateSink(made.name, sink.view, made.format, made.options, made.if_not_exists)
-            case "SetTableProperties" if sink is not None:
-                return AlterSink(_altered(plan), options=string_map(plan.properties()))
-            case "UnsetTableProperties" if sink is not None:
-                return AlterSink(_altered(plan), options=dict.fromkeys(map(str, elements(plan.propertyKeys()))))
+                return CreateSink(made.name, own.view, made.format, made.options, made.if_not_exists)
+            case "SetTableProperties" if kind:
+                return _altering(kind, _altered(plan), string_map(plan.properties()))
+            case "UnsetTableProperties" if kind:
+                return _altering(kind, _altered(plan), dict.fromkeys(map(str, elements(plan.propertyKeys()))))
             case "CreateTable":
                 return _create_table(plan, source, static)
             case "CreateMaterializedViewAsSelect":
@@ -199,8 +202,8 @@ class Catalyst:
             "TM2003",
             "this statement is not supported",
             got=source.text.splitlines()[0][:80],
-            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, CREATE and ALTER SINK, DROP, SHOW, DESCRIBE, "
-            "EXPLAIN INCREMENTAL, SELECT",
+            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, ALTER VIEW, CREATE and ALTER SINK, DROP, SHOW, "
+            "DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
         )
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
@@ -396,6 +399,10 @@ def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
     query = plan.originalText()
     at = source.place(max(0, source.text.rfind(query)))
     return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
+
+
+def _altering(kind: str, name: str, changes: Mapping[str, str | None]) -> AlterSink | AlterView:
+    return AlterSink(name, options=changes) if kind == "SINK" else AlterView(name, properties=changes)
 
 
 def _altered(plan: Any) -> str:

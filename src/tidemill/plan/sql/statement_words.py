@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.errors import TidemillError, nearest, without_secrets
-from tidemill.plan.sql.sink_statements import sink_statement
+from tidemill.plan.sql.own_statements import own_statement
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, Source, classify, split_script, tokens, words
 
 READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -91,7 +91,7 @@ def check_script(text: str) -> list[Source]:
         if head(source) not in _DECLARING:
             raise declares_nothing(source)
         classify(source)
-        sink_statement(source)
+        own_statement(source)
         _check_parts(source)
     return found
 

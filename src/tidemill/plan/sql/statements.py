@@ -60,10 +60,14 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class AlterTable:
-    """``ALTER TABLE name SET OPTIONS (name 'value', ...)``, or ``UNSET OPTIONS (name, ...)``: None resets an option."""
+    """``ALTER TABLE name PAUSE|RESUME|SET OPTIONS (...)|UNSET OPTIONS (...)``; None resets an option.
+
+    ``paused`` is None where options are changed.
+    """
 
     name: str
-    options: Mapping[str, str | None]
+    options: Mapping[str, str | None] = field(default_factory=dict)
+    paused: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,18 @@ class CreateView:
     if_not_exists: bool = False
     or_replace: bool = False
     at: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class AlterView:
+    """``ALTER [MATERIALIZED] VIEW name PAUSE|RESUME|SET TBLPROPERTIES (...)|UNSET TBLPROPERTIES (...)``.
+
+    ``paused`` is None where properties are changed; None resets one.
+    """
+
+    name: str
+    paused: bool | None = None
+    properties: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,7 +131,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Show:
-    """``SHOW TABLES``, ``SHOW VIEWS`` or ``SHOW SINKS``."""
+    """``SHOW TABLES``, ``SHOW VIEWS``, ``SHOW SINKS`` or ``SHOW QUEUES``."""
 
     kind: str
 
@@ -142,7 +158,17 @@ class Query:
 
 
 Statement: TypeAlias = (
-    CreateTable | AlterTable | CreateView | CreateSink | AlterSink | Drop | Show | Describe | Explain | Query
+    CreateTable
+    | AlterTable
+    | CreateView
+    | AlterView
+    | CreateSink
+    | AlterSink
+    | Drop
+    | Show
+    | Describe
+    | Explain
+    | Query
 )
 
 
@@ -271,7 +297,7 @@ def classify(source: Source) -> Statement | None:
                 "TM2001", "the SQL cannot be parsed", got="EXPLAIN INCREMENTAL alone", hint="write a SELECT after it"
             )
         return Explain(query)
-    if names[:1] == ["SHOW"] and names[1:2] in (["TABLES"], ["VIEWS"], ["SINKS"]):
+    if names[:1] == ["SHOW"] and names[1:2] in (["TABLES"], ["VIEWS"], ["SINKS"], ["QUEUES"]):
         return Show(names[1].lower())
     if names[:1] in (["DESCRIBE"], ["DESC"]):
         skip = 2 if names[1:2] in (["TABLE"], ["VIEW"]) else 1

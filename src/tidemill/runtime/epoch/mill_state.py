@@ -85,6 +85,7 @@ class MillState:
         for name in (*self.catalog.tables, *self.catalog.views):
             self.catalyst.register(name, self.catalog.described(name)[0])
         self._current: EpochPrograms | None = None
+        self._priorities: dict[tuple[str, int], int] = {}
         self._assemblers = Assemblers()
         self._stored = partial(stored_tables, assemblers=self._assemblers)
         self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
@@ -180,6 +181,7 @@ class MillState:
             self._initialising_of(self.catalog),
             self._intake.counts_to_json(),
             self.arrivals.status,
+            queues=lambda: self._intake.queues(),
             sink_statuses=self.deliveries.statuses,
             plans=published.plans if published is not None and published.catalog is self.catalog else {},
         )
@@ -194,7 +196,8 @@ class MillState:
         if self._current is None:
             catalog, context = self.catalog, self.spark.sparkContext
             self._current = EpochPrograms(partial(self._assembler, catalog), partial(broadcast_program, context))
-        self._intake.use(self._current.scanned)
+            self._priorities = self.catalog.priorities()
+        self._intake.use(self._current.scanned, self._priorities)
         return self._current
 
     def _sizes(self) -> partial[int | None]:

@@ -1,7 +1,9 @@
-"""CREATE SINK and ALTER SINK: their heads are read here, their options as those of a table by Spark's parser.
+"""Statements that Spark does not have: their heads are read here, options and properties by Spark's parser.
 
 CREATE SINK s FROM v INTO parquet OPTIONS (...)    ->    CREATE TABLE s      USING parquet OPTIONS (...)
 ALTER SINK s SET OPTIONS (...)                     ->    ALTER TABLE s SET OPTIONS (...)
+ALTER VIEW v SET TBLPROPERTIES (...)               ->    ALTER TABLE v SET TBLPROPERTIES (...)
+ALTER TABLE|VIEW|SINK n PAUSE|RESUME               ->    read here
 """
 
 from __future__ import annotations
@@ -10,25 +12,34 @@ import re
 from dataclasses import dataclass
 
 from tidemill.errors import TidemillError
-from tidemill.plan.sql.statements import AlterSink, Source, tokens, unquoted_name
+from tidemill.plan.sql.statements import AlterSink, AlterTable, AlterView, Source, tokens, unquoted_name
 
 _CREATE = "CREATE SINK [IF NOT EXISTS] name FROM view INTO target OPTIONS (name 'value', ...)"
-_ALTER = "ALTER SINK name PAUSE, RESUME, SET OPTIONS (name 'value', ...) or UNSET OPTIONS (name, ...)"
+_PARTS = {"SINK": "OPTIONS", "VIEW": "TBLPROPERTIES"}
+"""What ALTER sets of them."""
+
+_ALTER = {
+    "SINK": "ALTER SINK name PAUSE, RESUME, SET OPTIONS (name 'value', ...) or UNSET OPTIONS (name, ...)",
+    "VIEW": "ALTER VIEW name PAUSE, RESUME, SET TBLPROPERTIES ('name' = 'value', ...) or UNSET TBLPROPERTIES "
+    "('name', ...)",
+    "TABLE": "ALTER TABLE name PAUSE, RESUME, SET OPTIONS (name 'value', ...) or UNSET OPTIONS (name, ...)",
+}
 
 
 @dataclass(frozen=True)
-class SinkText:
-    """A statement about a sink as one about a table, which Spark's parser reads.
+class AsTable:
+    """A statement about a sink or view as one about a table, which Spark's parser reads.
 
-    ``view`` is what the sink reads; empty for ALTER.
+    ``kind`` is ``SINK`` or ``VIEW``; ``view`` is what a new sink reads.
     """
 
     text: str
+    kind: str
     view: str = ""
 
 
-def sink_statement(source: Source) -> SinkText | AlterSink | None:
-    """What a statement says of a sink; None for one about something else.
+def own_statement(source: Source) -> AsTable | AlterSink | AlterView | AlterTable | None:
+    """What a statement says that Spark does not have; None for another one.
 
     Raises
     ------
@@ -39,12 +50,16 @@ def sink_statement(source: Source) -> SinkText | AlterSink | None:
     words = [text.upper() for text, _, _ in found]
     if words[:2] == ["CREATE", "SINK"]:
         return _create(source, found, words)
-    if words[:2] == ["ALTER", "SINK"]:
+    if words[:3] == ["ALTER", "MATERIALIZED", "VIEW"]:
+        del found[1], words[1]
+    if words[:1] == ["ALTER"] and words[1:2] in (["SINK"], ["VIEW"]):
         return _alter(source, found, words)
+    if words[:2] == ["ALTER", "TABLE"] and words[3:] in (["PAUSE"], ["RESUME"]) and _is_name(found[2][0]):
+        return AlterTable(unquoted_name(found[2][0]), paused=words[3] == "PAUSE")
     return None
 
 
-def _create(source: Source, found: list[tuple[str, int, int]], words: list[str]) -> SinkText:
+def _create(source: Source, found: list[tuple[str, int, int]], words: list[str]) -> AsTable:
     at = 5 if words[2:5] == ["IF", "NOT", "EXISTS"] else 2
     expected = {at + 1: "FROM", at + 3: "INTO"}
     for place, word in expected.items():
@@ -62,22 +77,26 @@ def _create(source: Source, found: list[tuple[str, int, int]], words: list[str])
     start, end = found[at + 1][1], found[at + 3][2]
     blank = re.sub(r"[^\n]", " ", text[start : end - len("USING")])
     table = _table(text[:start], found) + blank + "USING" + text[end:]
-    return SinkText(table, unquoted_name(found[at + 2][0]))
+    return AsTable(table, "SINK", unquoted_name(found[at + 2][0]))
 
 
-def _alter(source: Source, found: list[tuple[str, int, int]], words: list[str]) -> SinkText | AlterSink:
+def _alter(source: Source, found: list[tuple[str, int, int]], words: list[str]) -> AsTable | AlterSink | AlterView:
+    kind = words[1]
     if len(found) < 4 or not _is_name(found[2][0]):
-        raise _unparsed(source, found, 2 if len(found) < 3 else 3, _ALTER)
+        raise _unparsed(source, found, 2 if len(found) < 3 else 3, _ALTER[kind])
     if words[3] in ("PAUSE", "RESUME") and len(words) == 4:
-        return AlterSink(unquoted_name(found[2][0]), words[3] == "PAUSE")
-    if words[3] in ("SET", "UNSET") and words[4:5] == ["OPTIONS"]:
-        return SinkText(_table(source.text, found))
-    raise _unparsed(source, found, 3, _ALTER)
+        made = AlterSink if kind == "SINK" else AlterView
+        return made(unquoted_name(found[2][0]), words[3] == "PAUSE")
+    if words[3] in ("SET", "UNSET") and words[4:5] == [_PARTS[kind]]:
+        return AsTable(_table(source.text, found), kind)
+    raise _unparsed(source, found, 3, _ALTER[kind])
 
 
 def _table(text: str, found: list[tuple[str, int, int]]) -> str:
-    """A statement with TABLE in the place of SINK, its second word."""
-    return text[: found[1][1]] + "TABLE" + text[found[1][2] :]
+    """A statement with TABLE in the place of SINK or VIEW."""
+    begin = found[0][2]
+    blank = re.sub(r"[^\n]", " ", text[begin : found[1][1]])
+    return text[:begin] + blank + "TABLE" + text[found[1][2] :]
 
 
 def _is_name(token: str) -> bool:
