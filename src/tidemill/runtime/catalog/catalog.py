@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,17 @@ from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SU
 from tidemill.schema import Schema
 from tidemill.task.program import ReadPlan
 from tidemill.zones import UTC, check_zone
+
+
+def not_maintained(reader: str, views: Sequence[str]) -> TidemillError:
+    """TM2063: something reads views that are paused or have failed."""
+    return TidemillError(
+        "TM2063",
+        "a view cannot read views that are not maintained",
+        got=f"{reader} reads {', '.join(views)}",
+        hint=f"ALTER VIEW {views[0]} RESUME, and wait until it is fresh; what was paused with it follows",
+    )
+
 
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
@@ -326,8 +337,10 @@ class Catalog:
         return set(relations(root)) & self.everything.keys()
 
     def check_reads_no_failed(self, root: Node) -> None:
-        """TM2015 when a query reads a view that has failed, or is in error."""
-        for name in self.views_read_by(root):
+        """TM2015 when a query reads a view that has failed, or is in error, TM2063 when it reads one that is paused."""
+        for name in sorted(self.views_read_by(root)):
+            if self.views[name].paused is not None:
+                raise not_maintained("this query", [name])
             failing, failure = self.in_error(name), self.views[name].failure
             if failure is not None:
                 raise TidemillError(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import relations
 from tidemill.runtime.catalog import replacements
-from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
+from tidemill.runtime.catalog.catalog import NEXT, Catalog, View, not_maintained
 from tidemill.runtime.catalog.pause import Pause
 
 FIRST_RETRY, LONGEST_RETRY = 10_000, 3_600_000
@@ -65,12 +65,7 @@ def resumed(catalog: Catalog, name: str, epoch: int) -> Catalog:
         return catalog
     still = [n for n in _reads(catalog, view) if (v := catalog.views[n]).paused or v.failure]
     if still:
-        raise TidemillError(
-            "TM2063",
-            "this view reads views that are not maintained",
-            got=f"{name} reads {', '.join(still)}",
-            hint=f"ALTER VIEW {still[0]} RESUME: what was paused with it follows",
-        )
+        raise not_maintained(name, still)
     return replacements.begin(catalog, view, epoch)
 
 

@@ -8,8 +8,8 @@ before it was created beside the new rows; one that is paused stays where it was
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,9 +18,6 @@ from tidemill.options.views import PRIORITY, value_of
 from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
 from tidemill.runtime.intake.queues import Depth, Queues
 from tidemill.runtime.tables.table import Table
-
-if TYPE_CHECKING:
-    from tidemill.runtime.read.snapshot import Snapshot
 
 LIVE, FILLING, PAUSED, FAILED, UNREAD = "live", "filling", "paused", "failed", "unread"
 
@@ -39,19 +36,31 @@ QUEUES_SCHEMA = pa.schema(_FIELDS)
 """Columns of SHOW QUEUES."""
 
 
-def queue_table(snapshot: Snapshot) -> pa.Table:
+def queue_table(catalog: Catalog, epoch: int, initialising: Collection[str], queues: Queues | None) -> pa.Table:
     """The answer of SHOW QUEUES: a row for each table and view that reads it, in the order of their creation.
 
-    ``waiting_files`` and ``waiting_bytes`` are those of the table, ``lag_bytes`` those that the view has to read,
-    ``lag_seconds`` how old the oldest file is that waits. They are NULL where the mill runs in another process.
+    Parameters
+    ----------
+    epoch : int
+        The newest one.
+    initialising : collection of str
+        Views that are being filled.
+    queues : Queues or None
+        What waits; None where the mill runs in another process.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns as :data:`QUEUES_SCHEMA`.
     """
-    queues = None if snapshot.queues is None else snapshot.queues()
-    rows = [r for t in snapshot.catalog.tables.values() for r in _rows(snapshot, t, queues)]
+    rows = [r for t in catalog.tables.values() for r in _rows(catalog, t, queues, initialising, epoch)]
     return pa.Table.from_pylist(rows, QUEUES_SCHEMA)
 
 
-def _rows(snapshot: Snapshot, table: Table, queues: Queues | None) -> Iterator[dict[str, Any]]:
-    readers = [v for v in snapshot.catalog.everything.values() if table.name in _read(snapshot.catalog, v)]
+def _rows(
+    catalog: Catalog, table: Table, queues: Queues | None, initialising: Collection[str], epoch: int
+) -> Iterator[dict[str, Any]]:
+    readers = [v for v in catalog.everything.values() if table.name in catalog.tables_read_by(v.root)]
     depth = Depth() if queues is None else queues.depths.get(table.name, Depth())
     seconds = None if depth.oldest is None else max(0.0, time.time() - depth.oldest / 1000)
     common = {"table": table.name, "lag_seconds": seconds}
@@ -61,31 +70,27 @@ def _rows(snapshot: Snapshot, table: Table, queues: Queues | None) -> Iterator[d
         priority = TABLE_PRIORITY.of(table.options)
         yield {**common, "view": None, "state": PAUSED if table.paused else UNREAD, "priority": priority}
     for view in readers:
-        state = _state(snapshot, table, view)
+        state = _state(table, view, initialising)
         behind = None if queues is None else depth.bytes + _behind(table, view, queues)
-        shown = {"view": view.name.removesuffix(NEXT), "state": state, "epoch": _epoch(snapshot, view, state)}
+        shown = {"view": view.name.removesuffix(NEXT), "state": state, "epoch": _epoch(view, state, epoch)}
         yield {**common, **shown, "lag_bytes": behind, "priority": value_of(PRIORITY, view.properties)}
 
 
-def _read(catalog: Catalog, view: View) -> set[str]:
-    return catalog.tables_read_by(view.root)
-
-
-def _state(snapshot: Snapshot, table: Table, view: View) -> str:
+def _state(table: Table, view: View, initialising: Collection[str]) -> str:
     if view.failure is not None:
         return FAILED
     if view.paused is not None or table.paused:
         return PAUSED
-    return FILLING if view.name in snapshot.initialising else LIVE
+    return FILLING if view.name in initialising else LIVE
 
 
-def _epoch(snapshot: Snapshot, view: View, state: str) -> int | None:
+def _epoch(view: View, state: str, newest: int) -> int | None:
     """The newest epoch whose rows of the table the view has; None while it is filled."""
     if view.paused is not None:
         return view.paused.epoch
     if state == FAILED:
         return None if view.failed_at is None else view.failed_at - 1
-    return None if state == FILLING else snapshot.version.epoch
+    return None if state == FILLING else newest
 
 
 def _behind(table: Table, view: View, queues: Queues) -> int:

@@ -192,7 +192,8 @@ class Snapshot:
         if kind == "sinks":
             return shown(self.catalog.sinks, self.sink_statuses())
         if kind == "queues":
-            return queue_table(self)
+            queues = None if self.queues is None else self.queues()
+            return queue_table(self.catalog, self.version.epoch, self.initialising, queues)
         text: pa.DataType = pa.string()
         number: pa.DataType = pa.int64()
         if kind == "tables":

@@ -61,7 +61,7 @@ class Delivery:
         ------
         TidemillError
             TM8215 when changes have gone, TM8216 and TM8217; TM8213 when the target belongs to something else; those
-            of the target; TM1030, TM1032, TM1033 and TM1039 when the view cannot be read now.
+            of the target; TM1030, TM1032, TM1033, TM1039 and TM1041 when the view cannot be read now.
         OSError
             Of a directory that cannot be written to.
         StoppedError

@@ -16,7 +16,7 @@ import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.encoding.errors import unexpected
-from tidemill.serve.http import changes, cursors, health, queries, readers, statements, views
+from tidemill.serve.http import changes, cursors, health, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.measured import Measured
@@ -75,7 +75,7 @@ def application(service: Service) -> FastAPI:
     app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
     for router in (
         views.results,
-        *(part.router for part in (statements, views, changes, cursors, readers, queries, health)),
+        *(part.router for part in (statements, views, changes, cursors, readers, queries, queues, health)),
     ):
         app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)
