@@ -139,9 +139,8 @@ def test_a_plan_has_what_its_steps_did(serve: ServeFactory, tmp_path: Path) -> N
     for report in reports:
         assert report is not None
         sums.update({o.step: o.rows_out for o in report.operators})
-    assert {s["step"]: s["total"]["rows_out"] for s in graph["steps"]} == {
-        s["step"]: sums[s["step"]] for s in graph["steps"]
-    }
+    given = {s["step"]: s["total"]["rows_out"] for s in graph["steps"]}
+    assert given == {step: sums[step] for step in given}
     scan = next(s for s in graph["steps"] if s["operation"] == "ScanStep")
     assert (scan["newest"]["rows_out"], scan["total"]["rows_out"], scan["superstep"]) == (3, 6, 0)
     known = {s["step"] for s in graph["steps"]}

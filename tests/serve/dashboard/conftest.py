@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from pyspark.sql import SparkSession
-from site_of_orders import Site, Watched
-
-READ, WRITE = "r" * 20, "w" * 20
+from site_of_orders import READ, WRITE, Site, Watched
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +66,3 @@ def _watching(browser: Browser) -> Iterator[Watched]:
 def hostile_text() -> str:
     """A text that would run if it were taken for markup anywhere."""
     return "</td></script><img src=x onerror=\"window.hurt='data'\"><svg onload=window.hurt='svg'>"
-
-
-@pytest.fixture
-def data(site: Site) -> Path:
-    """Where files of orders lie."""
-    return site.data

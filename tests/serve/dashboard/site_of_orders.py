@@ -24,6 +24,9 @@ VIEWS = (
     "CREATE MATERIALIZED VIEW total AS SELECT COUNT(*) AS n, SUM(amount) AS amount FROM orders",
     "CREATE MATERIALIZED VIEW lines AS SELECT customer, amount, day FROM orders",
 )
+READ, WRITE = "r" * 20, "w" * 20
+"""Tokens."""
+
 _VIOLATIONS = """
 window.violations = [];
 addEventListener("securitypolicyviolation", (e) => window.violations.push(e.violatedDirective + " " + e.blockedURI));
@@ -68,14 +71,13 @@ class Site:
         return f"{self.server.addresses['http']}/dashboard/"
 
     def add(self, *orders: tuple[str, int]) -> None:
-        """Write orders, and run an epoch over them."""
+        """Write orders, and run epochs over all that there is to be read."""
         self.files += 1
-        lines = (
-            f'"{name.replace(chr(34), chr(34) * 2)}",{amount},2024-01-{self.files % 28 + 1:02}\n'
-            for name, amount in orders
-        )
+        day = f"2024-01-{self.files % 28 + 1:02}"
+        names = [name.replace('"', '""') for name, _ in orders]
+        lines = [f'"{name}",{amount},{day}\n' for name, (_, amount) in zip(names, orders, strict=True)]
         (self.data / f"{self.files}.csv").write_text("".join(lines))
-        assert self.mill.advance() is not None
+        assert list(self.mill.drain())
 
     def end(self) -> None:
         """End the server; the mill stays open."""

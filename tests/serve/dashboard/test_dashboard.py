@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections import Counter
 
 import pytest
 from playwright.sync_api import Page, expect
 from site_of_orders import Site, Watched
 
-PANELS = (
-    "",
-    "views",
-    "views/spending",
-    "views/spending/plan",
-    "views/spending/definition",
-    "sources",
-    "epochs",
-    "state",
-    "sql",
-    "api",
-)
+VIEW = "views/spending"
+PANELS = ("", "views", VIEW, f"{VIEW}/plan", f"{VIEW}/definition", "sources", "epochs", "state", "sql", "api")
 
 
 def cells(page: Page) -> list[list[str]]:
@@ -49,7 +41,7 @@ def test_a_row_changes_where_it_stands(site: Site, page: Page) -> None:
 def test_the_first_rows_of_a_large_view_stay_the_first(site: Site, page: Page) -> None:
     site.add(*((f"c{n:03}", n) for n in range(200)))
     page.goto(f"{site.url}#/views/spending")
-    page.get_by_label("Rows", exact=True).first.select_option("25")
+    page.get_by_role("combobox", name="Rows").select_option("25")
     page.get_by_role("button", name="amount", exact=True).click()
     page.get_by_role("button", name="amount", exact=True).click()
     note = page.locator(".rows-box .box-head")
@@ -66,6 +58,56 @@ def test_the_first_rows_of_a_large_view_stay_the_first(site: Site, page: Page) -
     page.get_by_role("button", name="Filter").click()
     expect(note).to_contain_text("2 rows")
     assert {row[0] for row in cells(page)} == {"c000", "c001"}
+
+
+MODEL = """async ({ start, total, asked, wanted, descending, events }) => {
+  const { LiveRows } = await import("/dashboard/view/live_rows.js");
+  const rows = new LiveRows(["k", "v"], ["string", "bigint"], 1, descending, wanted, asked);
+  rows.start(start, total);
+  const seen = [];
+  for (const changes of events) {
+    const enough = rows.apply(changes);
+    seen.push([enough, rows.total, rows.kept.flatMap((e) => Array(e.count).fill(e.values)).slice(0, wanted)]);
+    if (!enough) break;
+  }
+  return seen;
+}"""
+
+
+def test_first_rows_in_the_page_against_a_list(site: Site, page: Page, seed: int) -> None:
+    chance = random.Random(seed)
+    page.goto(site.url)
+    read_anew = 0
+    for _ in range(60):
+        descending, wanted = chance.random() < 0.5, chance.randrange(1, 8)
+        asked = wanted * 2
+        place = lambda row: (row[1] is None, 0 if row[1] is None else -row[1] if descending else row[1])  # noqa: B023,E731
+        make = lambda: (chance.choice("abc"), chance.choice([None, *range(6)]))  # noqa: E731
+        rows = [make() for _ in range(chance.randrange(30))]
+        start = sorted(rows, key=place)[:asked]
+        total, events, expected = len(rows), [], []
+        for _ in range(12):
+            changes = []
+            for _ in range(chance.randrange(1, 5)):
+                if rows and chance.random() < 0.5:
+                    gone = rows.pop(chance.randrange(len(rows)))
+                    changes.append({"weight": -1, "k": gone[0], "v": gone[1]})
+                else:
+                    rows.append(make())
+                    changes.append({"weight": 1, "k": rows[-1][0], "v": rows[-1][1]})
+            net = Counter((c["k"], c["v"]) for c in changes if c["weight"] > 0)
+            net.subtract((c["k"], c["v"]) for c in changes if c["weight"] < 0)
+            events.append([{"weight": n, "k": k, "v": v} for (k, v), n in net.items() if n])
+            expected.append((len(rows), [place(row) for row in sorted(rows, key=place)[:wanted]], Counter(rows)))
+        given = {"start": start, "total": total, "asked": asked, "wanted": wanted, "descending": descending}
+        seen = page.evaluate(MODEL, {**given, "events": events})
+        for (enough, count, shown), (length, first, whole) in zip(seen, expected, strict=False):
+            if not enough:
+                read_anew += 1
+                break
+            assert (count, [place(tuple(row)) for row in shown]) == (length, first)
+            assert not Counter(map(tuple, shown)) - whole, "every row that is shown is a row of the view"
+    assert read_anew, "some views lost so many rows that they had to be read anew"
 
 
 def test_digits_that_a_double_does_not_hold(site: Site, page: Page) -> None:
@@ -189,7 +231,7 @@ def test_motion_is_reduced_where_it_is_asked_for(site: Site, watched: Watched) -
     page = watched.open(reduced_motion="reduce")
     page.goto(f"{site.url}#/views/spending")
     expect(page.locator("table.rows tbody tr").first).to_be_visible()
-    site.add(("eve", 3))
+    site.add(("aaa", 3))
     came = page.locator("table.rows tr.came td").first
     expect(came).to_be_visible()
     assert came.evaluate("e => getComputedStyle(e).animationName") == "none"

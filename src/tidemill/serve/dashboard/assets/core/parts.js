@@ -11,7 +11,7 @@ export function heading(title, ...beside) {
 export function box(title, { note, tools, kind } = {}, ...children) {
   return h(
     "section",
-    { class: `box ${kind ?? ""}`, "aria-label": title },
+    { class: `box ${kind ?? ""}` },
     h("div", { class: "box-head" }, h("h2", {}, title), note ? h("span", { class: "quiet" }, note) : null, tools ? h("div", { class: "tools" }, tools) : null),
     children,
   );

@@ -1,5 +1,7 @@
 /* Does things again and again while somebody looks. */
 
+import { Refused, Unreachable } from "./server.js";
+
 /** Wait; false when the signal aborts first. */
 export function pause(milliseconds, signal) {
   return new Promise((resolve) => {
@@ -31,14 +33,17 @@ export function seen(signal) {
   });
 }
 
-/** Call a function now and then every so often, until the signal aborts. What it throws goes to `failed`. */
-export async function every(milliseconds, signal, action, failed = () => {}) {
+/** Call a function now and then every so often, until the signal aborts. What the server refuses goes to `refused`, which
+    ends it by `false`; that the server does not answer is shown by the frame. */
+export async function every(milliseconds, signal, action, refused = () => {}) {
   while (await seen(signal)) {
     try {
       await action();
     } catch (error) {
       if (signal.aborted) return;
-      failed(error);
+      if (error instanceof Refused) {
+        if (refused(error) === false) return;
+      } else if (!(error instanceof Unreachable)) reportError(error);
     }
     if (!(await pause(milliseconds, signal))) return;
   }

@@ -70,14 +70,15 @@ function answerOf(answer, whole) {
   if (!kinds.length) return h("p", { class: "quiet" }, answer.description);
   return kinds.map(([media, { schema }]) => {
     const found = schema && resolved(schema, whole);
-    return found?.properties ? fields(found, whole) : h("p", {}, h("code", {}, media), found ? ` ${typeOf(schema, whole)}` : "");
+    return found?.properties ? fields(found, whole, false) : h("p", {}, h("code", {}, media), found ? ` ${typeOf(schema, whole)}` : "");
   });
 }
 
-function fields(schema, whole) {
-  const columns = [{ name: "Field" }, { name: "Type" }, { name: "Default" }, { name: "Meaning", wide: true }];
+function fields(schema, whole, sent = true) {
+  const columns = [{ name: "Field" }, { name: "Type" }, ...(sent ? [{ name: "Default" }] : []), { name: "Meaning", wide: true }];
   const required = new Set(schema.required ?? []);
-  const rows = Object.entries(schema.properties ?? {}).map(([name, field]) => [h("code", {}, name), typeOf(field, whole), field.default === undefined ? (required.has(name) ? "required" : "–") : JSON.stringify(field.default), field.description ?? ""]);
+  const otherwise = (name, field) => (field.default === undefined ? (required.has(name) ? "required" : "–") : JSON.stringify(field.default));
+  const rows = Object.entries(schema.properties ?? {}).map(([name, field]) => [h("code", {}, name), typeOf(field, whole), ...(sent ? [otherwise(name, field)] : []), field.description ?? ""]);
   return rows.length ? table("Fields", columns, rows) : h("p", {}, typeOf(schema, whole));
 }
 

@@ -2,9 +2,9 @@
 
 import { fill, h, put } from "../core/dom.js";
 import { clock, count } from "../core/format.js";
-import { box, choice, heading, missing, select } from "../core/parts.js";
+import { box, choice, heading, missing, problem, select } from "../core/parts.js";
 import { every } from "../core/repeat.js";
-import { get, Refused } from "../core/server.js";
+import { get } from "../core/server.js";
 
 const PATH = "/v1/logs";
 const KEPT = 1000;
@@ -40,7 +40,8 @@ export async function logs(room, signal) {
   }
 
   every(1000, signal, () => (running ? ask() : null), (error) => {
-    if (error instanceof Refused && error.status === 404) fill(body, missing("its log", PATH));
+    fill(body, error.status === 404 ? missing("its log", PATH) : problem(error));
+    return error.status !== 404;
   });
 }
 

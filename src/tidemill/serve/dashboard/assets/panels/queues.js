@@ -2,9 +2,9 @@
 
 import { fill, h, put } from "../core/dom.js";
 import { bytes, count, counted, duration } from "../core/format.js";
-import { badge, box, heading, missing, table } from "../core/parts.js";
+import { badge, box, heading, missing, problem, table } from "../core/parts.js";
 import { every } from "../core/repeat.js";
-import { get, Refused } from "../core/server.js";
+import { get } from "../core/server.js";
 
 const PATH = "/v1/queues";
 const COLUMNS = [{ name: "Table" }, { name: "View" }, { name: "State" }, { name: "Waiting", number: true }, { name: "Files", number: true }, { name: "Lag", number: true }, { name: "At epoch", number: true }, { name: "Priority", number: true }];
@@ -17,7 +17,8 @@ export async function queues(room, signal) {
     put(note, `epoch ${count(found.epoch)}, ${counted(found.queues.length, "queue")}`);
     fill(body, table("Queues", COLUMNS, found.queues.map(row), "No view reads a table."));
   }, (error) => {
-    if (error instanceof Refused && error.status === 404) fill(body, missing("its queues", PATH));
+    fill(body, error.status === 404 ? missing("its queues", PATH) : problem(error));
+    return error.status !== 404;
   });
 }
 

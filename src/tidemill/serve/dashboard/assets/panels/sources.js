@@ -23,7 +23,7 @@ export async function sources(room, signal) {
 
 const COLUMNS = [
   { name: "Table" }, { name: "Format" }, { name: "State" }, { name: "Rows read", number: true }, { name: "Rows/s", number: true },
-  { name: "Newest epochs" }, { name: "Waiting", number: true }, { name: "Malformed", number: true }, { name: "Path", wide: true },
+  { name: "Newest epochs" }, { name: "Waiting", number: true }, { name: "Malformed", number: true },
 ];
 
 /** A table of sources. Lag is what is listed and not read yet. */
@@ -32,7 +32,7 @@ export function sourcesTable(found, epochs) {
   const rows = found.map((source) => {
     const read = newest.map((e) => e.tables[source.table] ?? 0);
     return [
-      source.table,
+      [source.table, h("span", { class: "mono under" }, source.path)],
       source.format,
       stateOf(source),
       count(source.rows_read),
@@ -40,7 +40,6 @@ export function sourcesTable(found, epochs) {
       spark(`Rows of the newest ${counted(read.length, "epoch")}, at most ${count(Math.max(0, ...read))}`, read),
       source.waiting_bytes || source.waiting_files ? `${bytes(source.waiting_bytes)} in ${counted(source.waiting_files, "file")}` : "–",
       source.malformed ? h("span", { class: "warned" }, count(source.malformed)) : "0",
-      h("span", { class: "mono" }, source.path),
     ];
   });
   return table("Sources", COLUMNS, rows, "There are no tables. CREATE TABLE … USING … in the panel SQL makes one.");

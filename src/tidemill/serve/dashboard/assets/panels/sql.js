@@ -26,7 +26,8 @@ export async function sql(room, signal) {
   let running = null;
 
   async function run() {
-    const statement = typed.text().trim();
+    const begin = /^\s*/.exec(typed.text())[0];
+    const statement = typed.text().slice(begin.length);
     if (!statement) {
       put(note, "Type a statement.");
       return;
@@ -39,15 +40,16 @@ export async function sql(room, signal) {
     typed.mark(null);
     put(note, "Running…");
     try {
-      const found = await execute(typed.text(), { signal: both });
+      const found = await execute(statement, { signal: both });
       put(note, `${duration(performance.now() - begun)}, epoch ${count(found.epoch)}`);
       fill(answer, shown(found));
       learn();
     } catch (error) {
       if (both.aborted) return;
       put(note, duration(performance.now() - begun));
-      typed.mark(error.line ? { line: error.line, column: error.column ?? 1 } : null);
-      const place = error.line ? `line ${error.line}${error.column ? `, column ${error.column}` : ""}` : "";
+      const at = placeIn(begin, error);
+      typed.mark(at);
+      const place = at ? `line ${at.line}, column ${at.column}` : "";
       fill(answer, box("Error", { note: place }, problem(error)));
     } finally {
       button.disabled = false;
@@ -59,6 +61,13 @@ export async function sql(room, signal) {
   }
 
   every(15_000, signal, learn);
+}
+
+/** The place of an error in what was typed: the server counts from where the statement begins. */
+function placeIn(begin, { line, column = 1 }) {
+  if (!line) return null;
+  const before = begin.split("\n");
+  return { line: line + before.length - 1, column: line === 1 ? column + before.at(-1).length : column };
 }
 
 function shown(found) {

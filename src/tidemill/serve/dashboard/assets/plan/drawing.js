@@ -8,7 +8,7 @@ const SIZE = { width: 224, height: 74, gapX: 26, gapY: 34, top: 26 };
 const LINE = 31;  // characters
 const MARGIN = 14;
 
-/** `{element, show(counters), select(step)}`; `chosen(step)` is called when a step is chosen. */
+/** `{element, show(steps, counters), select(step)}`; `chosen(step)` is called when a step is chosen. */
 export function drawing(steps, label, chosen) {
   const made = layout(steps, SIZE);
   const svg = s("svg", { class: "plan", width: made.width + 2 * MARGIN, height: made.height + MARGIN, role: "group", "aria-label": label });
@@ -48,11 +48,11 @@ export function drawing(steps, label, chosen) {
   return {
     element: svg,
     select: (step) => select(nodes.has(step) ? step : order[order.length - 1], false),
-    /** `counters(step)` gives what a step did, or null. */
-    show(counters) {
-      const spent = steps.map((step) => counters(step)?.milliseconds ?? 0);
+    /** Show what the steps did; `counters(step)` gives it, or null. */
+    show(now, counters) {
+      const spent = now.map((step) => counters(step)?.milliseconds ?? 0);
       const all = spent.reduce((a, b) => a + b, 0);
-      steps.forEach((step, i) => nodes.get(step.step).show(counters(step), all ? spent[i] / all : 0));
+      now.forEach((step, i) => nodes.get(step.step).show(counters(step), all ? spent[i] / all : 0));
     },
   };
 }

@@ -26,7 +26,7 @@ export async function planTab(room, signal, name) {
       fill(graph, drawn ? scrolled(`Plan of ${name}`, drawn.element) : h("p", { class: "quiet empty" }, "The plan has no steps."));
       drawn?.select(selected ?? found.steps.at(-1).step);
     }
-    drawn?.show(counters);
+    drawn?.show(found.steps, counters);
     put(note, found.epochs ? `${counted(found.epochs, "epoch")}, ${count(found.first_epoch)} to ${count(found.last_epoch)}` : "no epoch has run it since the server began");
     fill(steps, table("Steps", STEPS, found.steps.map(row)));
     tell();
@@ -48,7 +48,7 @@ export async function planTab(room, signal, name) {
   every(2000, signal, async () => {
     found = await get(pathOf("/v1/queries", name, "/graph"), { signal });
     show();
-  }, (error) => { if (error.number) fill(graph, problem(error)); });
+  }, (error) => fill(graph, problem(error)));
 }
 
 function details(step) {

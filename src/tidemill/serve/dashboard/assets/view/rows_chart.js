@@ -13,7 +13,7 @@ const SINCE = "by epoch, since this page was opened";
 
 /** `{element, show(rows, epoch)}`. */
 export function rowsChart() {
-  const room = h("div", { class: "padded" }), tools = h("span", { class: "tools" }), note = h("span", { class: "quiet" });
+  const room = h("div", { class: "padded" }), tools = h("span", { class: "pair" }), note = h("span", { class: "quiet" });
   const line = lines("Chart of the rows");
   const past = new Map();  // by column its values at the epochs seen so far; the number of rows has -1
   let by = null, value = null, columns = "", last = null;
