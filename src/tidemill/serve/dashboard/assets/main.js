@@ -57,7 +57,7 @@ function route(event) {
     if (link.dataset.panel === found[0]) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  navigation.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  navigation.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   const room = fill(content, h("div", { class: "panel" })).firstChild;
   if (event) {
     content.focus({ preventScroll: true });

@@ -7,7 +7,7 @@ import { every } from "../core/repeat.js";
 import { get } from "../core/server.js";
 
 const PATH = "/v1/queues";
-const COLUMNS = [{ name: "Table" }, { name: "View" }, { name: "State" }, { name: "Waiting", number: true }, { name: "Files", number: true }, { name: "Lag", number: true }, { name: "At epoch", number: true }, { name: "Priority", number: true }];
+const COLUMNS = [{ name: "Table" }, { name: "View" }, { name: "State" }, { name: "Waiting", number: true }, { name: "Files", number: true }, { name: "To read", number: true }, { name: "Lag", number: true }, { name: "Read up to epoch", number: true }, { name: "Priority", number: true }];
 
 export async function queues(room, signal) {
   const body = h("div"), note = h("span", { class: "quiet" });
@@ -18,17 +18,18 @@ export async function queues(room, signal) {
     fill(body, table("Queues", COLUMNS, found.queues.map(row), "No view reads a table."));
   }, (error) => {
     fill(body, error.status === 404 ? missing("its queues", PATH) : problem(error));
-    return error.status !== 404;
+    return ![403, 404].includes(error.status);
   });
 }
 
 function row(queue) {
   return [
     queue.table,
-    h("a", { href: `#/views/${encodeURIComponent(queue.view)}` }, queue.view),
+    queue.view === null ? "–" : h("a", { href: `#/views/${encodeURIComponent(queue.view)}` }, queue.view),
     badge(queue.state),
     queue.waiting_bytes ? bytes(queue.waiting_bytes) : "–",
     queue.waiting_files ? count(queue.waiting_files) : "–",
+    queue.lag_bytes ? bytes(queue.lag_bytes) : "–",
     queue.lag_seconds === null ? "–" : duration(queue.lag_seconds * 1000),
     count(queue.epoch),
     count(queue.priority),
