@@ -179,7 +179,7 @@ class Catalyst:
         try:
             plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
-            raise _parse_error(error, source, text) from error
+            raise parse_error(error, source, text) from error
         match plan.getClass().getSimpleName():
             case "CreateTable" if own is not None:
                 made = _create_table(plan, source, static)
@@ -236,7 +236,7 @@ class Catalyst:
                 )
             plan = self._optimized(execution)
         except ParseException as error:
-            raise _parse_error(error, Source(text)) from error
+            raise parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
             raise analysis_error(error, text, at) from error
         except Py4JJavaError as error:
@@ -439,7 +439,7 @@ def _options(pairs: Any) -> dict[str, str]:
     return options
 
 
-def _parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
+def parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
     """TM2001 with the place in the source. Spark may have ``parsed`` another text, in which one word is longer."""
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)

@@ -15,10 +15,12 @@ from starlette.responses import Response
 import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
+from tidemill.serve.dashboard import pages
 from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import changes, cursors, health, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
+from tidemill.serve.http.inspection import first_rows, plans, sources, state, vocabulary
 from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
 from tidemill.serve.service.metrics import Metrics
@@ -76,6 +78,7 @@ def application(service: Service) -> FastAPI:
     for router in (
         views.results,
         *(part.router for part in (statements, views, changes, cursors, readers, queries, queues, health)),
+        *(part.router for part in (first_rows, sources, state, plans, vocabulary, pages)),
     ):
         app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)

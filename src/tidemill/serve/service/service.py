@@ -26,6 +26,9 @@ from tidemill.serve.changes.change_log import ChangeLog
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.changes.subscribing import Subscriptions
 from tidemill.serve.cursors.cursors import Cursors
+from tidemill.serve.service.first_rows import first_rows
+from tidemill.serve.service.programs import Programs
+from tidemill.serve.service.state_sizes import StateSizes
 from tidemill.serve.stored.cache import Cache
 from tidemill.serve.stored.state_store import StateStore
 from tidemill.state.versions.objects import local_directory
@@ -79,7 +82,9 @@ class Service:
         self.started = time.time()
         directory = local_directory(mill.root)
         self.store = StateStore(None if directory is None else Path(directory) / "serve")
-        self.generations = Generations(self.store, mill)
+        self.programs = Programs(mill)
+        self.state_sizes = StateSizes(mill, self.programs)
+        self.generations = Generations(self.store, mill, self.state_sizes.noticed)
         self.log = ChangeLog(mill, self.generations, settings.cache_bytes)
         self.results = Cache(settings.cache_bytes)
         self.subscriptions = Subscriptions(mill, self.log, self.generations)
@@ -279,6 +284,20 @@ class Service:
             selection = self.mill.selection(name, columns, where)
             parts = map(selection.apply, parts)
         return at, parts
+
+    def read_first(
+        self, name: str, epoch: int | None, where: str | None, order: str | None, descending: bool, most: int
+    ) -> tuple[int, int, pa.Table]:
+        """The first rows of a view in the order of a column.
+
+        Returns
+        -------
+        (int, int, pyarrow.Table)
+            The epoch; how many rows meet the condition; the first ones. Order and errors as :func:`first_rows`, other
+            errors as :meth:`read`.
+        """
+        at, parts = self.read(name, epoch, "*", where)
+        return at, *first_rows(parts, order, descending, most, self.time_zone)
 
     def read_all(self, names: Sequence[str], epoch: int | None = None) -> tuple[int, dict[str, Iterator[pa.Table]]]:
         """The rows of several views at one epoch. Errors as :meth:`read`."""
