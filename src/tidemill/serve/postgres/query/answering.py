@@ -20,7 +20,7 @@ from tidemill.serve.postgres.catalogue.shown import Relation, relations_of
 from tidemill.serve.postgres.catalogue.tables import DEFINITIONS, Seen, catalogue_table
 from tidemill.serve.postgres.protocol.errors import not_supported
 from tidemill.serve.postgres.query.choosing import SPARK, Choice, choose
-from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine, look_up_definitions
+from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine, EngineSession, look_up_definitions
 from tidemill.serve.postgres.query.names import Named, bind_names
 from tidemill.serve.postgres.query.output_names import name_outputs
 from tidemill.serve.postgres.query.parameters import parameter_types, put_values
@@ -143,7 +143,7 @@ class Answering:
             return _columns_of(self._spark(tree, question).schema)
         session = self._session(question, looks_up)[0]
         try:
-            return _duckdb_columns(session.sql(to_sql(tree, "duckdb")))
+            return _duckdb_columns(session.connection.sql(to_sql(tree, "duckdb")))
         except duckdb.Error as error:
             raise self._engine.numbered(error) from error
         finally:
@@ -178,7 +178,7 @@ class Answering:
             return [*lines, *to_sql(tree, "spark").splitlines()]
         session = self._session(question, looks_up)[0]
         try:
-            found = session.execute("EXPLAIN " + to_sql(tree, "duckdb")).fetchall()
+            found = session.connection.execute("EXPLAIN " + to_sql(tree, "duckdb")).fetchall()
         except duckdb.Error as error:
             raise self._engine.numbered(error) from error
         finally:
@@ -206,25 +206,29 @@ class Answering:
             frame = query_views(spark, question.viewpoint.snapshot, text)
         return FrameBatches(frame, f"PostgreSQL: {text[:80]}")
 
-    def _session(self, question: Question, looks_up: bool) -> tuple[duckdb.DuckDBPyConnection, dict[str, Any]]:
+    def _session(self, question: Question, looks_up: bool) -> tuple[EngineSession, dict[str, Any]]:
         """A session that sees what a question names."""
         at = question.viewpoint
         seen = Seen(at.snapshot, at.connection.database, at.connection.user, at.connection.settings)
         session = self._engine.session(at.zone)
-        views: dict[str, Any] = {name: ViewRows(at.snapshot, name) for name in set(question.named.views)}
-        for name in question.named.catalogue | ({DEFINITIONS} if looks_up else set()):
-            views[name] = catalogue_table(name, seen)
-        for name, rows in views.items():
-            session.register(name, rows)
-        if looks_up:
-            look_up_definitions(session)
+        try:
+            views: dict[str, Any] = {name: ViewRows(at.snapshot, name) for name in set(question.named.views)}
+            for name in question.named.catalogue | ({DEFINITIONS} if looks_up else set()):
+                views[name] = catalogue_table(name, seen)
+            for name, rows in views.items():
+                session.connection.register(name, rows)
+            if looks_up:
+                look_up_definitions(session)
+        except BaseException:
+            session.close()
+            raise
         return session, views
 
     def _from_duckdb(self, tree: exp.Query, question: Question, looks_up: bool, started: Started) -> Answer:
         session, views = self._session(question, looks_up)
         try:
             started(session.interrupt)
-            relation = session.sql(to_sql(tree, "duckdb"))
+            relation = session.connection.sql(to_sql(tree, "duckdb"))
             columns = _duckdb_columns(relation)
             reader = relation.to_arrow_reader(_BATCH_ROWS)
         except duckdb.Error as error:

@@ -10,7 +10,7 @@ import duckdb
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.protocol import backend, frontend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
-from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, not_understood
+from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, failed, not_understood
 from tidemill.serve.postgres.query.parsing import too_deep
 from tidemill.serve.postgres.session.commands import Commands
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result, is_binary
@@ -108,12 +108,7 @@ class Session:
             problem = TidemillError("TM8126", "the query failed in DuckDB", got=str(error).splitlines()[0], hint="")
         except Exception as error:
             _LOG.exception("a statement over PostgreSQL's protocol failed")
-            problem = TidemillError(
-                "TM8099",
-                "the server failed to answer this request",
-                got=type(error).__name__,
-                hint="the server's log has more; others are not affected",
-            )
+            problem = failed(error)
         else:
             return True
         self._commands.transaction.fail()
