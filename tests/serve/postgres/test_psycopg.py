@@ -276,3 +276,10 @@ def test_a_stream_that_is_given_up_is_cancelled(connection: psycopg.Connection[A
     assert next(rows)[0] == 1
     rows.close()  # psycopg cancels it
     assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_statement_that_is_too_long(connection: psycopg.Connection[Any]) -> None:
+    query = f"SELECT {'1 + ' * 30_000} 1"
+    for attempt in (lambda: connection.execute(query), lambda: connection.execute(query, prepare=True)):
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match=r"TM8012[\s\S]*120,009 characters"):
+            attempt()

@@ -155,13 +155,7 @@ class Service:
         TidemillError
             TM8004 for another role, TM8012 for a statement that is too long; otherwise as :meth:`Mill.sql`.
         """
-        if len(statement) > self.settings.max_statement_length:
-            raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
-                got=f"a statement of {len(statement):,} characters, at most {self.settings.max_statement_length:,}",
-                hint="split it into several views",
-            )
+        self.check_length(statement)
         found = split_script(statement)
         if len(found) != 1:
             raise TidemillError(
@@ -174,6 +168,16 @@ class Service:
         with self._one_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
+
+    def check_length(self, text: str) -> None:
+        """TM8012 for statements that are too long."""
+        if len(text) > self.settings.max_statement_length:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"a statement of {len(text):,} characters, at most {self.settings.max_statement_length:,}",
+                hint="split it into several views",
+            )
 
     @contextmanager
     def _one_statement(self) -> Iterator[None]:

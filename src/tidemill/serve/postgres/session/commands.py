@@ -29,7 +29,7 @@ from tidemill.serve.postgres.session.statement_parts import (
     reads,
     tag_of,
 )
-from tidemill.serve.postgres.session.statements import Kind, Statement
+from tidemill.serve.postgres.session.statements import Kind, Statement, statements_of
 from tidemill.serve.postgres.session.transaction import FAILED, Transaction
 from tidemill.serve.postgres.values.pg_types import TEXT
 from tidemill.serve.service.service import Rows, Service, Text
@@ -83,6 +83,11 @@ class Commands:
         snapshot = self.transaction.snapshot()
         values = {**self.settings.values(), "tidemill.epoch": str(snapshot.version.epoch)}
         return Viewpoint.at(snapshot, client.database, client.user, client.process, values)
+
+    def statements(self, text: str) -> list[Statement]:
+        """The statements of a text. Errors as :func:`statements_of`; TM8012 for one that is too long."""
+        self.service.check_length(text)
+        return statements_of(text)
 
     def check_allowed(self, statement: Statement) -> None:
         """TM8114 in a transaction that has failed, for all statements but those that end it."""

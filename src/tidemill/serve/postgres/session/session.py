@@ -15,7 +15,7 @@ from tidemill.serve.postgres.query.parsing import too_deep
 from tidemill.serve.postgres.session.commands import Commands
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result, is_binary
 from tidemill.serve.postgres.session.statement_parts import no_such_name
-from tidemill.serve.postgres.session.statements import Kind, statements_of
+from tidemill.serve.postgres.session.statements import Kind
 from tidemill.serve.postgres.values.data_rows import data_rows
 from tidemill.serve.postgres.values.parameter_values import parameter_value
 
@@ -142,7 +142,7 @@ class Session:
     # -- the simple protocol ------------------------------------------------------------------------
 
     def _simple(self, text: str) -> None:
-        for statement in statements_of(text):
+        for statement in self._commands.statements(text):
             portal = Portal(statement)
             try:
                 self._carry_out(portal)
@@ -190,7 +190,7 @@ class Session:
 
     def _parse(self, content: bytes) -> None:
         message = frontend.parse_of(content)
-        found = statements_of(message.text)
+        found = self._commands.statements(message.text)
         if len(found) != 1:
             raise TidemillError(
                 "TM8120",
