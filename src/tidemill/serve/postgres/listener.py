@@ -42,7 +42,7 @@ class PostgresListener:
         self._service, self._socket = service, listening
         self._tls = tls_context(settings)
         self._engine = DuckDBEngine(settings.pg_memory_bytes, max(1, os.cpu_count() or 1))
-        self._answering = Answering(service.mill, self._engine, settings.pg_duckdb_bytes)
+        self._answering = Answering(service.mill, self._engine, settings.pg_duckdb_bytes, service.long_statement)
         self._lock = threading.Lock()
         self._connections: dict[int, tuple[Connection, threading.Thread]] = {}
         self._next = 1

@@ -165,7 +165,7 @@ class Service:
             self.require(Role.READ, role)
             return self.query(statement, epoch)
         self.require(Role.WRITE, role)
-        with self._one_statement():
+        with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
 
@@ -180,8 +180,9 @@ class Service:
             )
 
     @contextmanager
-    def _one_statement(self) -> Iterator[None]:
-        """One of the statements that may take long. They never take all threads, so requests that read go on.
+    def long_statement(self) -> Iterator[None]:
+        """One of the statements that may take long, over all protocols. They never take all threads, so requests that
+        read go on.
 
         TM8012 when there are too many.
         """
@@ -228,7 +229,7 @@ class Service:
                     parts = apply_select(select, snapshot.read_parts(select.view, epoch))
                     if parts is not None:
                         return Rows(at, parts)
-                with self._one_statement():
+                with self.long_statement():
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:

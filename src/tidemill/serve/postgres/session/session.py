@@ -56,7 +56,7 @@ class Session:
         """
         self._ready()
         while True:
-            busy = self._commands.transaction.in_block or bool(self._commands.portals)
+            busy = self._commands.transaction.is_reading or bool(self._commands.portals)
             try:
                 kind, content = self._channel.message(self._idle_seconds if busy else None)
             except TimeoutError as error:
@@ -222,9 +222,7 @@ class Session:
         message = frontend.bind_of(content)
         prepared = self._prepared(message.statement)
         self._commands.check_allowed(prepared.statement)
-        question = prepared.question
-        if question is not None:
-            question = self._commands.current(question, prepared.given, prepared.statement)
+        question = self._commands.question(prepared)
         types = question.parameters if question is not None else ()
         if len(types) != len(message.values):
             raise PostgresError(
@@ -257,12 +255,8 @@ class Session:
         message = frontend.named_of(content)
         if message.kind == "S":
             prepared = self._prepared(message.name)
-            question = prepared.question
-            if question is not None:
-                question = self._commands.current(question, prepared.given, prepared.statement)
-                prepared.question = question
-            columns = self._commands.columns(prepared)
-            prepared.columns = columns
+            question = self._commands.question(prepared)
+            columns = prepared.columns = self._commands.columns(prepared.statement, question)
             self._channel.write(backend.parameter_description(question.parameters if question is not None else ()))
             self._describe_columns(columns, ())
             return
@@ -271,7 +265,7 @@ class Session:
             answer = self._carry_out(portal).answer
             self._describe_columns(None if answer is None else answer.columns, portal.formats)
         else:
-            self._describe_columns(self._commands.columns(Prepared(portal.statement, portal.question)), portal.formats)
+            self._describe_columns(self._commands.columns(portal.statement, portal.question), portal.formats)
 
     def _describe_columns(self, columns: tuple[object, ...] | None, formats: tuple[int, ...]) -> None:
         if columns is None:
