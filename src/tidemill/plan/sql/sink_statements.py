@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from tidemill.errors import TidemillError
-from tidemill.plan.sql.statements import AlterSink, Source, tokens, unquoted_name
+from tidemill.plan.sql.statements import AlterSink, Source, tokens, unquoted_name, words
 
 _CREATE = "CREATE SINK [IF NOT EXISTS] name FROM view INTO target OPTIONS (name 'value', ...)"
 _ALTER = "ALTER SINK name PAUSE, RESUME, SET OPTIONS (name 'value', ...) or UNSET OPTIONS (name, ...)"
@@ -25,6 +25,14 @@ class SinkText:
 
     text: str
     view: str = ""
+
+
+def changes_sinks(source: Source) -> bool:
+    """Whether a statement is CREATE, ALTER or DROP SINK, by its first words."""
+    first = [word for word, _ in words(source.text, 3)]
+    return first[:1] in (["CREATE"], ["ALTER"], ["DROP"]) and "SINK" in (
+        first[1:] if first[1:2] == ["MATERIALIZED"] else first[1:2]
+    )
 
 
 def sink_statement(source: Source) -> SinkText | AlterSink | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.plan.sql.simple_select import apply_select, parse_select
+from tidemill.plan.sql.sink_statements import changes_sinks
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_script
 from tidemill.runtime.epoch.report import EpochReport
@@ -144,7 +145,8 @@ class Service:
         Parameters
         ----------
         role : Role
-            ``READ`` for what reads, ``WRITE`` for what changes something.
+            ``READ`` for what reads, ``WRITE`` for what changes something, ``ADMIN`` for what changes sinks: they send
+            rows to other places.
         timeout : float, optional
             Seconds to wait for a turn, for a statement that changes something.
         epoch : int, optional
@@ -164,7 +166,7 @@ class Service:
         if head(found[0]) in (*READING, *_SHOWING):
             self.require(Role.READ, role)
             return self.query(statement, epoch)
-        self.require(Role.WRITE, role)
+        self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
         with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
