@@ -13,7 +13,7 @@ from test_files import json_rows, parquet_rows
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.plan.sql.own_statements import AsTable, own_statement
+from tidemill.plan.sql.own_statements import AsTable, changes_sinks, own_statement
 from tidemill.plan.sql.statement_words import check_script
 from tidemill.plan.sql.statements import AlterSink, Drop, Show, Source, classify
 from tidemill.runtime.read.snapshot import Snapshot
@@ -31,6 +31,10 @@ def test_heads() -> None:
     assert own_statement(Source("CREATE TABLE sink (a INT) USING csv")) is None
     assert classify(Source("DROP SINK IF EXISTS s")) == Drop("sink", "s", True)
     assert classify(Source("show sinks")) == Show("sinks")
+    for text in ("CREATE /* a */ SINK s", "-- b\nalter sink s PAUSE", "DROP SINK s", "DROP MATERIALIZED SINK s"):
+        assert changes_sinks(Source(text))
+    for text in ("SHOW SINKS", "CREATE TABLE sink (a INT)", "DROP VIEW sink", "DROP TABLE IF EXISTS sink", "DROP", ""):
+        assert not changes_sinks(Source(text))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,9 @@ def test_what_is_refused(counted: Counted, tmp_path: Path) -> None:
 
 
 def test_only_allowed_paths(mill_factory: MillFactory, tmp_path: Path) -> None:
-    with mill_factory("root", allowed_paths=f"{tmp_path}/out,https://hooks.example/a") as mill:
+    with mill_factory(
+        "root", allowed_paths=f"{tmp_path}/out,https://hooks.example/a,s3://bucket,https://store.example"
+    ) as mill:
         mill.sql("CREATE TABLE g (x INT) USING generator OPTIONS (numberOfRows '3')")
         mill.sql("CREATE MATERIALIZED VIEW v AS SELECT x FROM g")
         outside = (tmp_path / "out").with_name("link")
@@ -117,6 +123,16 @@ def test_only_allowed_paths(mill_factory: MillFactory, tmp_path: Path) -> None:
                 mill.sql(f"CREATE SINK s FROM v INTO {target} OPTIONS ({place})")
             assert caught.value.number == "TM5045", target
         mill.sql(f"CREATE SINK s FROM v INTO parquet OPTIONS (path '{tmp_path}/out/p')")
+        store = "path 's3://bucket/p', awsAccessKey 'a', awsSecretKey 'b'"
+        for target in ("json", "delta"):
+            with pytest.raises(TidemillError, match="TM5045") as caught:
+                mill.sql(f"CREATE SINK e FROM v INTO {target} OPTIONS ({store}, endpoint 'https://elsewhere.example')")
+            assert "elsewhere.example" in caught.value.got
+        mill.sql(f"CREATE SINK e FROM v INTO json OPTIONS ({store}, endpoint 'https://store.example')")
+        mill.sql("ALTER SINK e PAUSE")
+        with pytest.raises(TidemillError, match="TM5045"):
+            mill.sql("ALTER SINK e SET OPTIONS (endpoint 'https://elsewhere.example')")
+        mill.sql("DROP SINK e")
     with pytest.raises(TidemillError) as caught:
         mill_factory("root", allowed_paths=f"{tmp_path}/elsewhere")
     assert caught.value.number == "TM5045"

@@ -7,7 +7,7 @@ import hmac
 import json
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,7 +18,10 @@ from tidemill.errors import TidemillError
 
 
 class Hook(ThreadingHTTPServer):
-    """Keeps what is posted to it; ``statuses`` are its next answers, then it answers 200."""
+    """Keeps what is posted to it; ``statuses`` are its next answers, then it answers 200.
+
+    ``before`` is called before each answer; ``waiting`` are the paths of all requests.
+    """
 
     daemon_threads = True
 
@@ -26,6 +29,8 @@ class Hook(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.posted: list[tuple[dict[str, str], bytes]] = []
         self.statuses: list[int] = []
+        self.waiting: list[str] = []
+        self.before: Callable[[], object] = lambda: None
         self.url = f"http://127.0.0.1:{self.server_port}/hook"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -39,6 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.waiting.append(self.path)
+        self.server.before()
         status = self.server.statuses.pop(0) if self.server.statuses else 200
         if status == 200:
             self.server.posted.append((dict(self.headers), body))

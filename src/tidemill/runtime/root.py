@@ -78,7 +78,7 @@ class Root:
             for table in self.recovered.catalog.tables.values():
                 self.allowed.check(table.name, table.options)
             for sink in self.recovered.catalog.sinks.values():
-                self.allowed.check_target(sink.name, sink.location)
+                self.allowed.check_target(sink.name, sink.location, sink.options)
             self.warnings = _warnings(self.recovered)
             make_readers_file(self.objects.directory)
         except BaseException:

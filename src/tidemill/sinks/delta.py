@@ -24,8 +24,8 @@ from tidemill.options.kinds import TEXT
 from tidemill.options.option import Option, OptionGroup
 from tidemill.schema import Schema, type_to_ddl
 from tidemill.sinks import folder
-from tidemill.sinks.options import CHANGES, MODE, SNAPSHOT
-from tidemill.sinks.target import EXACTLY_ONCE, Changes, Identity, TargetKind, as_changes, foreign, with_epoch
+from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MODE, SNAPSHOT
+from tidemill.sinks.target import EXACTLY_ONCE, Changes, Identity, TargetKind, as_changes, foreign, gone, with_epoch
 
 PATH = Option("path", TEXT, None, "the directory, or prefix of an object store, of the table; the sink makes it")
 
@@ -53,6 +53,7 @@ class DeltaTarget:
         self._path = options[PATH.key]
         self._storage = _storage(options)
         self._keeps_changes = MODE.of(options) == CHANGES
+        self._begins_with_rows = not self._keeps_changes or INITIAL_SNAPSHOT.of(options)
         self._application = f"tidemill-{sink.id}"
 
     def _table(self) -> Any:
@@ -62,10 +63,12 @@ class DeltaTarget:
         except self._missing:
             return None
 
-    def position(self) -> int | None:
+    def position(self, begun: bool) -> int | None:
         """The epoch of the newest commit."""
         with self._numbered():
             table = self._table()
+            if table is None and begun and self._begins_with_rows:  # else nothing may have changed yet
+                raise gone(self._path)
             if table is None:
                 return None
             written = table.transaction_version(self._application)

@@ -49,9 +49,9 @@ class FilesTarget:
     keeps_changes: bool
     combines: bool
 
-    def position(self) -> int | None:
+    def position(self, begun: bool) -> int | None:
         """The epoch of the newest file of changes."""
-        newest = self.into.open()
+        newest = self.into.open(begun)
         return newest if self.keeps_changes else None
 
     def snapshot(self, epoch: int, parts: Iterable[pa.Table]) -> None:

@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import BaseError, NotFoundError
 
 from tidemill.objectstore.connection import is_object_url, parse_connection, split_url
-from tidemill.sinks.target import foreign
+from tidemill.sinks.target import foreign, gone
 from tidemill.sources.files import local_pattern
 
 MARKER = "_tidemill_sink.json"
@@ -50,9 +50,25 @@ class Folder:
     def __init__(self, path: str, sink: str) -> None:
         self._path, self._sink = Path(path), sink
 
-    def open(self) -> int | None:
-        """Claim the directory; the newest epoch whose file is there. TM8213 when it is another's."""
+    def open(self, claimed: bool) -> int | None:
+        """Claim the directory; the newest epoch whose file is there.
+
+        Parameters
+        ----------
+        claimed : bool
+            Whether it was claimed before.
+
+        Raises
+        ------
+        TidemillError
+            TM8213 when it is another's, TM8218 when it was claimed, and is not there or empty.
+        """
+        if claimed and not (self._path.exists() and any(self._path.iterdir())):
+            raise gone(str(self._path))
+        missing = [p for p in (self._path, *self._path.parents) if not p.exists()]
         self._path.mkdir(parents=True, exist_ok=True)
+        for made in missing:
+            _sync(made.parent)
         names = sorted(entry.name for entry in os.scandir(self._path))
         known = _marker((self._path / MARKER).read_bytes()) if MARKER in names else None
         _check_ours(str(self._path), names, known, self._sink)
@@ -76,14 +92,7 @@ class Folder:
             with contextlib.suppress(OSError):  # the error that is raised says more; the next opening removes it
                 staged.unlink(missing_ok=True)
             raise
-        self._sync()
-
-    def _sync(self) -> None:
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(self._path)
 
 
 class ObjectFolder:
@@ -94,13 +103,15 @@ class ObjectFolder:
         store, self._prefix = split_url(url)
         self._store: Any = parse_connection(options, url).store(store)
 
-    def open(self) -> int | None:
+    def open(self, claimed: bool) -> int | None:
         """As :meth:`Folder.open`."""
         with _as_os_errors():
             prefix = f"{self._prefix}/" if self._prefix else ""
             listed = [m["path"] for chunk in obstore.list(self._store, prefix or None) for m in chunk]
             names = sorted(path.removeprefix(prefix) for path in listed)
             known = _marker(bytes(obstore.get(self._store, prefix + MARKER).bytes())) if MARKER in names else None
+        if claimed and not names:
+            raise gone(self._url)
         _check_ours(self._url, names, known, self._sink)
         if known is None:
             self.write(MARKER, lambda file: _write_marker(file, self._sink))
@@ -125,6 +136,15 @@ class _Upload(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Pass bytes on."""
         return int(self._upload.write(data))
+
+
+def _sync(directory: Path) -> None:
+    """Make the names in a directory outlive a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_marker(file: Any, sink: str) -> None:

@@ -59,10 +59,20 @@ class Target(Protocol):
     combines: bool
     """Whether :meth:`changes` takes several epochs at a time."""
 
-    def position(self) -> int | None:
+    def position(self, begun: bool) -> int | None:
         """The newest epoch that the target has, for one that can tell: all before it were written, too.
 
-        Called before anything is written, and again after a failure. TM8213 when the target belongs to something else.
+        Called before anything is written, and again after a failure.
+
+        Parameters
+        ----------
+        begun : bool
+            Whether the sink has delivered something.
+
+        Raises
+        ------
+        TidemillError
+            TM8213 when the target belongs to something else, TM8218 when what was delivered is not there.
         """
         ...
 
@@ -104,6 +114,8 @@ class TargetKind:
         Opens a target; nothing is written yet.
     guarantee : callable
         How often each change arrives, by the options.
+    shown : callable
+        A location as it is shown, without what may be secret in it.
     """
 
     name: str
@@ -114,6 +126,7 @@ class TargetKind:
     resolve: Callable[[str], str]
     make: Callable[[Identity, Mapping[str, str]], Target]
     guarantee: Callable[[Mapping[str, str]], str]
+    shown: Callable[[str], str] = str
 
 
 def with_epoch(changes: Sequence[Changes]) -> pa.Table:
@@ -134,6 +147,16 @@ _EPOCH_FIELD = pa.field(EPOCH, pa.int64(), False)
 def bad_location(kind: str, option: str, got: str, hint: str) -> TidemillError:
     """TM8207: the location of a target is missing or not understood."""
     return TidemillError("TM8207", "the location of a sink is not understood", got=f"{kind}: {option} {got}", hint=hint)
+
+
+def gone(location: str) -> TidemillError:
+    """TM8218: a target to which a sink has delivered is not there."""
+    return TidemillError(
+        "TM8218",
+        "the target of this sink has gone",
+        got=f"{location}: nothing of what was delivered is there",
+        hint="put it back; or ALTER SINK name SET OPTIONS (onGap 'snapshot') writes all rows to a new one",
+    )
 
 
 def foreign(location: str, got: str) -> TidemillError:

@@ -66,8 +66,9 @@ class TcpTarget:
         self._seconds = RECEIVER_TIMEOUT.of(options) / 1e6
         self._connection: socket.socket | None = None
         self._answer = b""
+        self._aborted = False
 
-    def position(self) -> int | None:
+    def position(self, begun: bool) -> int | None:
         """Unknown: the receiver is not asked."""
         return None
 
@@ -109,6 +110,8 @@ class TcpTarget:
                 self._connection = found = socket.create_connection(endpoint.address, self._seconds)
                 found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._answer = b""
+        if self._aborted:  # while it was being connected
+            raise _failed(self._path, "the sink was stopped")
         return self._connection
 
     def _await(self, connection: socket.socket, epoch: int) -> None:
@@ -135,6 +138,7 @@ class TcpTarget:
 
     def abort(self) -> None:
         """Shut the connection down."""
+        self._aborted = True
         connection = self._connection
         if connection is not None:
             try:

@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import json
 import re
+import socket
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -40,6 +42,10 @@ SIGNING_KEY = Option(
 )
 _HEADER = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\x20-\x7e]*?)\s*")
 _SHOWN = 200
+_MOST_ANSWER = 64 << 10
+"""Bytes of an answer that are read: those of an endless one are not."""
+_CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
+"""Steps of a request, as httpx's extension ``trace`` names them, after which there is a new socket."""
 
 
 class WebhookTarget:
@@ -52,14 +58,21 @@ class WebhookTarget:
         self._rows = ROWS_PER_MESSAGE.of(options)
         self._key = SIGNING_KEY.of(options)
         self._seconds = REQUEST_TIMEOUT.of(options) / 1e6
-        self._headers = {"Content-Type": "application/json", **dict(_headers(HEADERS.of(options) or ""))}
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",
+            **dict(_headers(HEADERS.of(options) or "")),
+        }
         if (token := BEARER.of(options)) is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        self._shown = shown_url(self._url)
         self._client: httpx.Client | None = None
+        self._socket: socket.socket | None = None
+        self._aborted = False
         self._taken = (-1, False, -1)
         """Epoch, whether it is a snapshot, and number of the last message that was taken."""
 
-    def position(self) -> int | None:
+    def position(self, begun: bool) -> int | None:
         """Unknown: receivers are not asked."""
         return None
 
@@ -98,12 +111,22 @@ class WebhookTarget:
         if self._client is None:
             self._client = httpx.Client(timeout=self._seconds, headers=self._headers)
         try:
-            answer = self._client.post(self._url, content=body, headers=headers)
+            with self._client.stream(
+                "POST", self._url, content=body, headers=headers, extensions={"trace": self._trace}
+            ) as answer:
+                text = _beginning(answer)
         except httpx.HTTPError as error:
-            raise _failed(f"{self._url}: {type(error).__name__}: {error}") from error
+            raise _failed(f"{self._shown}: {type(error).__name__}: {error}") from error
         if not answer.is_success:
-            text = " ".join(answer.text[:_SHOWN].split())
-            raise _failed(f"{self._url}: {answer.status_code} {answer.reason_phrase}: {text}")
+            shown = " ".join(text[:_SHOWN].split())
+            raise _failed(f"{self._shown}: {answer.status_code} {answer.reason_phrase}: {shown}")
+
+    def _trace(self, step: str, about: Mapping[str, Any]) -> None:
+        """Note the socket of a new connection, for :meth:`abort`."""
+        if step in _CONNECTED:
+            self._socket = about["return_value"].get_extra_info("socket")
+            if self._aborted:
+                self.abort()
 
     def close(self) -> None:
         """Close the connection."""
@@ -112,7 +135,28 @@ class WebhookTarget:
             client.close()
 
     def abort(self) -> None:
-        """A request ends within its timeout."""
+        """Shut the connection down."""
+        self._aborted = True
+        connection = self._socket
+        if connection is not None:
+            try:
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # that of ssl.SSLSocket would write first
+            except OSError:
+                return  # it is closed already
+
+
+def shown_url(url: str) -> str:
+    """A URL as it is shown: what is behind ``?`` may be a secret."""
+    return re.sub(r"\?.*", "?...", url, flags=re.DOTALL)
+
+
+def _beginning(answer: httpx.Response) -> str:
+    found = bytearray()
+    for part in answer.iter_raw():
+        found += part
+        if len(found) >= _MOST_ANSWER:
+            break
+    return found.decode(errors="replace")
 
 
 def _failed(got: str) -> TidemillError:
@@ -135,9 +179,15 @@ def _headers(text: str) -> list[tuple[str, str]]:
 
 
 def _resolved(text: str) -> str:
-    url = urlsplit(text)
-    if url.scheme not in ("http", "https") or not url.hostname or url.username is not None or url.fragment:
-        shown = f"{url.scheme}://{url.hostname or ''}"  # a user may be a secret
+    shown = text.partition("://")[0][:_SHOWN]  # the rest may have secrets
+    try:
+        url, _ = urlsplit(text), httpx.URL(text)
+        shown = f"{url.scheme}://{url.hostname or ''}"
+        taken = url.scheme in ("http", "https") and bool(url.hostname) and url.username is None and not url.fragment
+        taken = taken and (url.port is None or url.port > 0)
+    except (ValueError, httpx.InvalidURL):
+        taken = False
+    if not taken:
         raise bad_location(
             "webhook", "url", shown, "http://host/path or https://host/path; use bearerToken for secrets"
         )
@@ -164,4 +214,5 @@ WEBHOOK = TargetKind(
     _resolved,
     WebhookTarget,
     lambda _: AT_LEAST_ONCE,
+    shown_url,
 )

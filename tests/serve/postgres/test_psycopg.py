@@ -276,3 +276,23 @@ def test_a_stream_that_is_given_up_is_cancelled(connection: psycopg.Connection[A
     assert next(rows)[0] == 1
     rows.close()  # psycopg cancels it
     assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_statement_that_is_too_long(connection: psycopg.Connection[Any]) -> None:
+    query = f"SELECT {'1 + ' * 30_000} 1"
+    for attempt in (lambda: connection.execute(query), lambda: connection.execute(query, prepare=True)):
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match=r"TM8012[\s\S]*120,009 characters"):
+            attempt()
+
+
+def test_the_number_of_rows_is_a_number(connection: psycopg.Connection[Any]) -> None:
+    """Whatever type a client gives it: a text would be part of the query."""
+    query = b"SELECT customer FROM spending ORDER BY 1 LIMIT $1"
+    assert ask(connection, "query_params", query, [b"2"], [25]).ntuples == 2
+    for text in (b"1; SELECT * FROM duckdb_settings()", b"(SELECT 1)", b"-1", b"1.5", "\u0661".encode()):
+        assert b"TM8118" in ask(connection, "query_params", query, [text], [25]).error_message
+
+
+@pytest.mark.parametrize("value", [b"1e999999999", b"1e-999999999", b"sNaN"])
+def test_numbers_without_end(connection: psycopg.Connection[Any], value: bytes) -> None:
+    assert b"TM8118" in ask(connection, "query_params", b"SELECT $1::numeric", [value], [1700]).error_message

@@ -30,6 +30,10 @@ from tidemill.serve.postgres.session.statements import Kind, statements_of
             [Kind.DEALLOCATE, Kind.DISCARD, Kind.RESET, Kind.IGNORED],
         ),
         ("EXPLAIN SELECT 1; EXPLAIN INCREMENTAL SELECT 1", [Kind.EXPLAIN, Kind.MILL]),
+        ("-- create and drop\nSELECT 1", [Kind.QUERY]),
+        ("/* drop */ SELECT 1", [Kind.QUERY]),
+        ("-- select\nDROP VIEW v", [Kind.MILL]),
+        ("DROP VIEW v; SELECT 7 / 2; SHOW x", [Kind.MILL, Kind.QUERY, Kind.SHOW]),
     ],
 )
 def test_statements(text: str, kinds: list[Kind]) -> None:
@@ -40,6 +44,12 @@ def test_statements(text: str, kinds: list[Kind]) -> None:
 def test_what_has_no_end(text: str) -> None:
     with pytest.raises(TidemillError, match="TM8123"):
         statements_of(text)
+
+
+def test_many_texts_without_an_end() -> None:
+    """The first one is the error: the rest is not searched once for each of them, which would take hours."""
+    with pytest.raises(TidemillError, match=r"\$a0\$"):
+        statements_of("SELECT " + " ".join(f"$a{i}$" for i in range(500_000)))
 
 
 def settings(*statements: str) -> ConnectionSettings:

@@ -135,7 +135,8 @@ class Declaration:
                     case CreateSink():
                         self._sink(statement)
                     case AlterSink():
-                        self._adopt_sinks("change", statement.name, sink_changes.altered_sink(self.catalog, statement))
+                        changed = sink_changes.altered_sink(self.catalog, statement, self._allowed)
+                        self._adopt_sinks("change", statement.name, changed)
                     case Drop():
                         self._drop(statement)
                     case _:

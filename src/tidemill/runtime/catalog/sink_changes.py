@@ -27,7 +27,7 @@ def with_sink(catalog: Catalog, statement: CreateSink, created_at_epoch: int, al
         return catalog
     schema = read_schema(catalog, statement.view)
     sink = new_sink(statement, uuid.uuid4().hex, created_at_epoch, schema)
-    allowed.check_target(sink.name, sink.location)
+    allowed.check_target(sink.name, sink.location, sink.options)
     if sink.name in catalog.sinks:
         raise TidemillError(
             "TM8203",
@@ -64,13 +64,17 @@ def repeated(catalog: Catalog, statement: CreateSink) -> Catalog | None:
     return catalog if changed == sink else replace(catalog, sinks={**catalog.sinks, sink.name: changed})
 
 
-def altered_sink(catalog: Catalog, statement: AlterSink) -> Catalog:
-    """The catalog with a sink paused, resumed, or with other options. Errors as :meth:`Sink.with_options`."""
+def altered_sink(catalog: Catalog, statement: AlterSink, allowed: AllowedPaths) -> Catalog:
+    """The catalog with a sink paused, resumed, or with other options.
+
+    Errors as :meth:`Sink.with_options`; TM5045 for the server of a store that is not in ``allowed_paths``.
+    """
     sink = found_sink(catalog, statement.name)
     if statement.paused is not None:
         changed = replace(sink, paused=statement.paused)
     else:
         changed = sink.with_options(statement.options, read_schema(catalog, sink.view))
+        allowed.check_target(changed.name, changed.location, changed.options)
     return catalog if changed == sink else replace(catalog, sinks={**catalog.sinks, sink.name: changed})
 
 

@@ -54,6 +54,11 @@ class Sink:
         return target_kind(self.target).location.of(self.options) or ""
 
     @property
+    def shown_location(self) -> str:
+        """Where the target is, without what may be secret in it."""
+        return target_kind(self.target).shown(self.location)
+
+    @property
     def guarantee(self) -> str:
         """How often each change arrives."""
         return target_kind(self.target).guarantee(self.options)
@@ -156,6 +161,6 @@ def shown(sinks: Mapping[str, Sink], statuses: Mapping[str, SinkStatus]) -> pa.T
     for sink in sinks.values():
         status = statuses.get(sink.id, SinkStatus("", None))
         state = "paused" if sink.paused else status.state
-        about = (sink.name, sink.view, sink.target, sink.location, sink.mode, sink.guarantee, state)
+        about = (sink.name, sink.view, sink.target, sink.shown_location, sink.mode, sink.guarantee, state)
         rows.append(dict(zip(SINKS.names, (*about, status.epoch, status.lag, status.error), strict=True)))
     return pa.Table.from_pylist(rows, SINKS)

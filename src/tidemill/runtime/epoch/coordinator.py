@@ -121,7 +121,7 @@ class Coordinator(MillState):
     def alter_sink(self, statement: AlterSink) -> None:
         """Pause, resume or change a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.altered_sink`."""
         with self.turn():
-            self._adopt(sink_changes.altered_sink(self.catalog, statement))
+            self._adopt(sink_changes.altered_sink(self.catalog, statement, self._root.allowed))
             self.deliveries.retry(self.catalog.sinks[statement.name])
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:

@@ -13,6 +13,9 @@ from tidemill.runtime.sinks.worker import Worker, lag_of
 _LAST_SECONDS = 10.0
 """How long a mill that is being closed waits for sinks that are not failing."""
 
+_ABORT_SECONDS = 5.0
+"""And then for calls that were made to fail; a thread that still tries to connect ends with the process."""
+
 
 class Deliveries:
     """Follows the catalogue: begins, pauses, resumes and ends deliveries. All methods may be called from any thread.
@@ -60,8 +63,9 @@ class Deliveries:
             ended = {i: w for i, w in self._workers.items() if running.get(i) != w.sink}
             for worker in ended.values():
                 worker.stop()
+            done = {i for i, w in self._ending.items() if not w.is_alive()}  # before their positions are taken over
             self._positions = {i: p for i, p in self._now().items() if i in wanted}
-            self._ending.update(ended)
+            self._ending = {i: w for i, w in self._ending.items() if i not in done} | ended
             self._sinks = wanted
             self._workers = {i: w for i, w in self._workers.items() if i not in ended}
             for id_, sink in running.items():
@@ -125,9 +129,10 @@ class Deliveries:
         for worker in workers:
             worker.join(max(0.0, deadline - time.monotonic()))
         for worker in every:
-            worker.stop()
-        for worker in every:
             worker.abort()
+        deadline = time.monotonic() + _ABORT_SECONDS
+        for worker in every:
+            worker.join(max(0.0, deadline - time.monotonic()))
 
     def _now(self) -> dict[str, int]:
         """The last epochs delivered; a worker that is ending may still deliver one."""

@@ -60,8 +60,8 @@ class Delivery:
         Raises
         ------
         TidemillError
-            TM8215 when changes have gone, TM8216 and TM8217; TM8213 when the target belongs to something else; those
-            of the target; TM1030, TM1032, TM1033, TM1039 and TM1041 when the view cannot be read now.
+            TM8215 when changes have gone, TM8216 to TM8218; TM8213 when the target belongs to something else; those of
+            the target; TM1030, TM1032, TM1033, TM1039 and TM1041 when the view cannot be read now.
         OSError
             Of a directory that cannot be written to.
         StoppedError
@@ -112,13 +112,19 @@ class Delivery:
         return self._target
 
     def _ask(self, target: Target, newest: int) -> None:
-        """Take over the position of a target that knows it."""
-        known = target.position()
+        """Take over the position of a target that knows it; begin again at one that has gone, if the sink may."""
+        try:
+            known = target.position(self.position is not None)
+        except TidemillError as error:
+            if error.number != "TM8218" or SNAPSHOT not in (self.sink.mode, ON_GAP.of(self.sink.options)):
+                raise
+            self.position = None
+            known = target.position(False)
         if known is not None and known > newest:
             raise TidemillError(
                 "TM8216",
                 "the target of this sink has epochs that the root does not have",
-                got=f"{self.sink.location}: epoch {known}, and the root has {newest}",
+                got=f"{self.sink.shown_location}: epoch {known}, and the root has {newest}",
                 hint="the root was put back to an earlier state: create a sink with a new target",
             )
         if known is not None and (self.position is None or known > self.position):
@@ -139,8 +145,8 @@ class Delivery:
             except TidemillError as error:
                 if error.number != "TM1031":
                     raise
-                self._bridge(target, sealed, error)
-                return True
+                first = sealed.durable  # nothing was delivered before, so nothing is missing
+                self._write_rows(target, snapshot, first)
         self.position = first
         return True
 
@@ -149,7 +155,12 @@ class Delivery:
         assert self.position is not None
         epoch, rows, found = self.position, 0, list[Changes]()
         while epoch < sealed.durable and rows < _MOST_ROWS and not (found and not target.combines):
-            tables = sealed.snapshot.change_tables(self.sink.view, epoch + 1)
+            try:
+                tables = sealed.snapshot.change_tables(self.sink.view, epoch + 1)
+            except TidemillError:
+                if not found:
+                    raise
+                break  # the view fails at this epoch; those before are delivered, and the next call raises it
             other_columns = bool(found and tables and tables[0].schema != found[0].table.schema)
             if found and (len(tables) > 1 or other_columns):
                 break

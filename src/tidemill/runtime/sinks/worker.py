@@ -14,7 +14,7 @@ from tidemill.sinks.options import MAX_BACKOFF, MIN_INTERVAL
 from tidemill.state.versions.objects import advice
 
 _FIRST_PAUSE = 0.25
-_FOR_GOOD = ("TM8208", "TM8213", "TM8215", "TM8216", "TM8217")
+_FOR_GOOD = ("TM8208", "TM8213", "TM8215", "TM8216", "TM8217", "TM8218")
 """Errors that go only when somebody acts: ALTER SINK, or another target."""
 
 _OF_VIEWS = ("TM1030", "TM1032", "TM1033", "TM1039", "TM1041")
@@ -103,11 +103,17 @@ class Worker:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
+    def is_alive(self) -> bool:
+        """Whether its thread runs: its position may still change."""
+        return self._thread.is_alive()
+
     def abort(self) -> None:
-        """Stop, and wait for the end of the call in progress, which is made to fail soon."""
+        """Stop, and make the call in progress fail soon; also that of the worker that this one waits for."""
+        after = self._after
+        if after is not None:
+            after.abort()
         self.stop()
         self._delivery.abort()
-        self._thread.join()
 
     def _run(self) -> None:
         if self._after is not None:
@@ -116,8 +122,9 @@ class Worker:
             self._after = None
         try:
             while self._wait():
+                last = self._finishing  # read before the attempt: what is durable by now is delivered in any case
                 self._attempt()
-                if self._finishing:
+                if last:
                     return
         finally:
             self._delivery.close()
@@ -156,7 +163,7 @@ class Worker:
         except TidemillError as error:
             self._failed(error)
         except OSError as error:
-            self._failed(_unwritable(self.sink.location, error))
+            self._failed(_unwritable(self.sink.shown_location, error))
         except Exception as error:  # SHOW SINKS shows it, and it is tried again
             self._failed(_unexpected(error))
         else:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.protocol import backend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
+from tidemill.serve.postgres.protocol.errors import failed
 from tidemill.serve.postgres.query.answering import Answering
 from tidemill.serve.postgres.session.cancellation import Cancellation
 from tidemill.serve.postgres.session.commands import Client, Commands
 from tidemill.serve.postgres.session.session import Session
 from tidemill.serve.postgres.session.settings import ConnectionSettings, options_of
 from tidemill.serve.postgres.session.transaction import Transaction
-from tidemill.serve.postgres.start_up import CancelRequest, Started, authenticate, start_up
+from tidemill.serve.postgres.start_up import START_SECONDS, CancelRequest, Started, authenticate, start_up
 from tidemill.serve.service.service import Service
 
 if TYPE_CHECKING:
     import ssl
 
+_LOG = logging.getLogger("tidemill.serve")
+_LINGER_SECONDS = 1.0
 _NOT_SETTINGS = ("user", "database", "options", "replication")
 
 
@@ -42,6 +47,7 @@ class Connection:
         self._channel = Channel(connection, service.settings.max_body_bytes, service.settings.pg_stalled_seconds)
         self._service, self._answering = service, answering
         self._ending = False
+        self._start_by: float | None = time.monotonic() + START_SECONDS
 
     def run(
         self, tls: ssl.SSLContext | None, cancel: Callable[[CancelRequest], None], refused: Callable[[], None]
@@ -56,11 +62,10 @@ class Connection:
             Raises TM8105 when there are too many connections.
         """
         try:
-            started = start_up(self._socket, tls, self._service.settings)
+            started = start_up(self._socket, tls, self._service.settings, self._use)
             if isinstance(started, CancelRequest):
                 cancel(started)
                 return
-            self._socket, self._channel = started.connection, started.channel
             refused()
             self._serve(started)
             if self._ending:
@@ -70,13 +75,25 @@ class Connection:
                 self._tell(_stopping())
         except TidemillError as error:
             self._tell(_stopping() if self._ending else error)
+        except Exception as error:
+            _LOG.exception("a connection of PostgreSQL's protocol failed")
+            self._tell(failed(error))
         finally:
             with contextlib.suppress(OSError):
                 self._socket.close()
 
+    def _use(self, connection: socket.socket) -> None:
+        """Go on with this socket, which stands for the one before: encryption begins."""
+        settings = self._service.settings
+        self._socket = connection
+        self._channel = Channel(connection, settings.max_body_bytes, settings.pg_stalled_seconds)
+
     def _serve(self, started: Started) -> None:
-        channel, parameters = started.channel, started.parameters
+        channel, parameters = self._channel, started.parameters
+        if started.answer:
+            channel.write(started.answer)
         role = authenticate(channel, self._service.tokens)
+        self._start_by = None
         user = parameters["user"]
         client = Client(role, user, parameters.get("database") or user, self.process)
         settings = ConnectionSettings(self._service.time_zone, user)
@@ -102,18 +119,30 @@ class Connection:
         with contextlib.suppress(ConnectionEndedError):
             self._channel.write(backend.error(error, "FATAL"))
             self._channel.flush()
+        end = time.monotonic() + _LINGER_SECONDS
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
-            self._socket.settimeout(1)
-            while self._socket.recv(1 << 16):  # else what it has sent makes the system take back the error
-                pass
+            while (seconds := end - time.monotonic()) > 0:
+                self._socket.settimeout(seconds)
+                if not self._socket.recv(1 << 16):  # unread bytes would make the system take back the error
+                    return
+
+    def tick(self) -> None:
+        """End what takes too long: a statement, or the start. To be called several times a second."""
+        self.cancellation.tick()
+        start_by = self._start_by
+        if start_by is not None and time.monotonic() > start_by:
+            self._shut(socket.SHUT_RDWR)
 
     def end(self, at_once: bool = False) -> None:
         """Have it end soon, from another thread: its statement is cancelled; ``at_once`` also what it sends."""
         self._ending = True
         self.cancellation.cancel("the server is stopping")
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR if at_once else socket.SHUT_RD)
+        self._shut(socket.SHUT_RDWR if at_once else socket.SHUT_RD)
+
+    def _shut(self, how: int) -> None:
+        with contextlib.suppress(OSError):  # it is closed already
+            socket.socket.shutdown(self._socket, how)  # that of ssl.SSLSocket would end encryption first
 
 
 def _stopping() -> TidemillError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 from tidemill.errors import TidemillError
@@ -16,8 +18,12 @@ from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine
 from tidemill.serve.postgres.start_up import CancelRequest, tls_context
 from tidemill.serve.service.service import Service
 
+_LOG = logging.getLogger("tidemill.serve")
 _TICK_SECONDS = 0.05
 _END_SECONDS = 2.0
+"""How long a server that stops waits for connections to end by themselves."""
+_LAST_SECONDS = 30.0
+"""And then for statements that cannot be interrupted; their threads end with the process."""
 _MOST_PROCESS = 1 << 30
 
 
@@ -36,11 +42,11 @@ class PostgresListener:
         self._service, self._socket = service, listening
         self._tls = tls_context(settings)
         self._engine = DuckDBEngine(settings.pg_memory_bytes, max(1, os.cpu_count() or 1))
-        self._answering = Answering(service.mill, self._engine, settings.pg_duckdb_bytes)
+        self._answering = Answering(service.mill, self._engine, settings.pg_duckdb_bytes, service.long_statement)
         self._lock = threading.Lock()
         self._connections: dict[int, tuple[Connection, threading.Thread]] = {}
         self._next = 1
-        self._closed = threading.Event()
+        self._closed, self._ended = threading.Event(), threading.Event()
         self._threads = [
             threading.Thread(target=target, name=f"serve-postgres-{name}", daemon=True)
             for name, target in (("accept", self._accept), ("cancel", self._tick))
@@ -64,34 +70,41 @@ class PostgresListener:
 
     def close(self) -> None:
         """End all connections: statements are cancelled, clients are told, and those that do not listen cut off."""
+        accepting, cancelling = self._threads
         self._closed.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        accepting.join()
         with self._lock:
             found = list(self._connections.values())
-        for at_once in (False, True):
+        for at_once, seconds in ((False, _END_SECONDS), (True, _LAST_SECONDS)):
             for connection, _ in found:
                 connection.end(at_once)
+            deadline = time.monotonic() + seconds
             for _, thread in found:
-                thread.join(_END_SECONDS if not at_once else None)
+                thread.join(max(0.0, deadline - time.monotonic()))
             found = [(c, t) for c, t in found if t.is_alive()]
-        for thread in self._threads:
-            thread.join()
+        if found:
+            _LOG.error("%d statements over PostgreSQL's protocol did not end", len(found))
+        self._ended.set()  # not before: a statement that begins meanwhile has to be interrupted again
+        cancelling.join()
         self._engine.close()
 
     def _accept(self) -> None:
         while not self._closed.is_set():
             try:
                 client, _ = self._socket.accept()
-            except OSError:
-                if self._closed.is_set():
-                    return
-                self._closed.wait(_TICK_SECONDS)  # no file descriptors are left, or the client has gone again
+            except OSError:  # no file descriptors are left, or the client has gone again
+                self._closed.wait(_TICK_SECONDS)
                 continue
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a client whose host is gone is noticed
-            self._begin(client)
+            try:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a client whose host is gone is noticed
+                self._begin(client)
+            except (OSError, RuntimeError):  # RuntimeError: there can be no more threads
+                _LOG.warning("a connection of PostgreSQL's protocol could not be served", exc_info=True)
+                client.close()
 
     def _begin(self, client: socket.socket) -> None:
         with self._lock:
@@ -104,8 +117,8 @@ class PostgresListener:
             thread = threading.Thread(
                 target=self._run, args=(connection,), name=f"serve-postgres-{process}", daemon=True
             )
-            self._connections[process] = connection, thread
             thread.start()
+            self._connections[process] = connection, thread  # it takes itself out under the lock, so later
 
     def _run(self, connection: Connection) -> None:
         try:
@@ -139,8 +152,11 @@ class PostgresListener:
             found[0].cancellation.cancel("a client asked for it")
 
     def _tick(self) -> None:
-        while not self._closed.wait(_TICK_SECONDS):
+        while not self._ended.wait(_TICK_SECONDS):
             with self._lock:
                 found = [connection for connection, _ in self._connections.values()]
             for connection in found:
-                connection.cancellation.tick()
+                try:
+                    connection.tick()
+                except Exception:  # else no statement of any connection would be cancelled from now on
+                    _LOG.exception("a statement over PostgreSQL's protocol could not be interrupted")

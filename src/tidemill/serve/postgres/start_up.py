@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidemill.errors import TidemillError
@@ -19,6 +19,7 @@ from tidemill.serve.postgres.protocol.frontend import start_up_of, text_of
 START_SECONDS = 10.0
 """Within which a client has to say who it is."""
 _MOST_BYTES = 10_000
+"""Of a message of somebody who is not known yet."""
 _CANCEL, _SSL, _GSS = 80_877_102, 80_877_103, 80_877_104
 _MAJOR = 3
 _HANDSHAKE = 0x16
@@ -39,15 +40,14 @@ class Started:
 
     Attributes
     ----------
-    connection : socket
-        Encrypted, if that was agreed on.
     parameters : mapping
         Of the start-up message.
+    answer : bytes
+        What to send before anything else; empty for nothing.
     """
 
-    connection: socket.socket
-    channel: Channel
     parameters: Mapping[str, str]
+    answer: bytes = b""
 
 
 def tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
@@ -62,9 +62,17 @@ def tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
 
 
 def start_up(
-    connection: socket.socket, tls: ssl.SSLContext | None, settings: ServerSettings
+    connection: socket.socket,
+    tls: ssl.SSLContext | None,
+    settings: ServerSettings,
+    use: Callable[[socket.socket], None],
 ) -> Started | CancelRequest:
     """Agree on encryption, and read what the client wants.
+
+    Parameters
+    ----------
+    use : callable
+        Is given the encrypted socket before the handshake: whoever holds the connection has to be able to end it.
 
     Raises
     ------
@@ -76,7 +84,7 @@ def start_up(
     """
     connection.settimeout(START_SECONDS)
     if tls is not None and _begins_with_handshake(connection):
-        connection = _encrypted(connection, tls)
+        connection = _encrypted(connection, tls, use)
     for _ in range(3):
         channel = Channel(connection, settings.max_body_bytes, settings.pg_stalled_seconds)
         code, content = _first(channel)
@@ -86,7 +94,7 @@ def start_up(
             agreed = code == _SSL and tls is not None and not isinstance(connection, ssl.SSLSocket)
             connection.sendall(b"S" if agreed else b"N")
             if agreed and tls is not None:
-                connection = _encrypted(connection, tls)
+                connection = _encrypted(connection, tls, use)
             continue
         if code == _CANCEL:
             if len(content) != 8:
@@ -96,7 +104,7 @@ def start_up(
             raise _other_version(code)
         if tls is not None and not isinstance(connection, ssl.SSLSocket):
             raise _not_encrypted()
-        return Started(connection, channel, _parameters(channel, code, content))
+        return _started(code, content)
     raise not_understood("requests for encryption, one after the other")
 
 
@@ -115,18 +123,20 @@ def _begins_with_handshake(connection: socket.socket) -> bool:
     return first == bytes([_HANDSHAKE])
 
 
-def _encrypted(connection: socket.socket, tls: ssl.SSLContext) -> ssl.SSLSocket:
+def _encrypted(connection: socket.socket, tls: ssl.SSLContext, use: Callable[[socket.socket], None]) -> ssl.SSLSocket:
     try:
-        return tls.wrap_socket(connection, server_side=True)
+        found = tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        use(found)
+        found.do_handshake()
+        return found
     except OSError as error:  # every error of TLS is one
         raise ConnectionEndedError(str(error)) from error
 
 
-def _parameters(channel: Channel, code: int, content: bytes) -> Mapping[str, str]:
+def _started(code: int, content: bytes) -> Started:
     found = start_up_of(content)
     unknown = [name for name in found if name.startswith("_pq_.")]
-    if code & 0xFFFF or unknown:
-        channel.write(backend.negotiate(_MAJOR << 16, unknown))
+    answer = backend.negotiate(_MAJOR << 16, unknown) if code & 0xFFFF or unknown else b""
     if found.get("replication", "false").lower() not in ("false", "off", "no", "0"):
         raise TidemillError(
             "TM8102",
@@ -136,7 +146,7 @@ def _parameters(channel: Channel, code: int, content: bytes) -> Mapping[str, str
         )
     if not found.get("user"):
         raise not_understood("a start-up message without a user")
-    return found
+    return Started(found, answer)
 
 
 def _other_version(code: int) -> TidemillError:
@@ -172,7 +182,7 @@ def authenticate(channel: Channel, tokens: Tokens) -> Role:
         channel.write(backend.ASK_FOR_PASSWORD)
         channel.flush()
         try:
-            kind, content = channel.message(START_SECONDS)
+            kind, content = channel.message(START_SECONDS, _MOST_BYTES)
         except TimeoutError as error:
             raise ConnectionEndedError("it told no password") from error
         if kind != b"p":

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.plan.sql.own_statements import changes_sinks
 from tidemill.plan.sql.simple_select import apply_select, parse_select
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_script
@@ -149,7 +150,8 @@ class Service:
         Parameters
         ----------
         role : Role
-            ``READ`` for what reads, ``WRITE`` for what changes something.
+            ``READ`` for what reads, ``WRITE`` for what changes something, ``ADMIN`` for what changes sinks: they send
+            rows to other places.
         timeout : float, optional
             Seconds to wait for a turn, for a statement that changes something.
         epoch : int, optional
@@ -160,13 +162,7 @@ class Service:
         TidemillError
             TM8004 for another role, TM8012 for a statement that is too long; otherwise as :meth:`Mill.sql`.
         """
-        if len(statement) > self.settings.max_statement_length:
-            raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
-                got=f"a statement of {len(statement):,} characters, at most {self.settings.max_statement_length:,}",
-                hint="split it into several views",
-            )
+        self.check_length(statement)
         found = split_script(statement)
         if len(found) != 1:
             raise TidemillError(
@@ -175,14 +171,25 @@ class Service:
         if head(found[0]) in (*READING, *_SHOWING):
             self.require(Role.READ, role)
             return self.query(statement, epoch)
-        self.require(Role.WRITE, role)
-        with self._one_statement():
+        self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
+        with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
 
+    def check_length(self, text: str) -> None:
+        """TM8012 for statements that are too long."""
+        if len(text) > self.settings.max_statement_length:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"a statement of {len(text):,} characters, at most {self.settings.max_statement_length:,}",
+                hint="split it into several views",
+            )
+
     @contextmanager
-    def _one_statement(self) -> Iterator[None]:
-        """One of the statements that may take long. They never take all threads, so requests that read go on.
+    def long_statement(self) -> Iterator[None]:
+        """One of the statements that may take long, over all protocols. They never take all threads, so requests that
+        read go on.
 
         TM8012 when there are too many.
         """
@@ -229,7 +236,7 @@ class Service:
                     parts = apply_select(select, snapshot.read_parts(select.view, epoch))
                     if parts is not None:
                         return Rows(at, parts)
-                with self._one_statement():
+                with self.long_statement():
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:

@@ -63,11 +63,12 @@ class Channel:
             found += part
         return bytes(found)
 
-    def message(self, seconds: float | None) -> tuple[bytes, bytes]:
+    def message(self, seconds: float | None, most_bytes: int | None = None) -> tuple[bytes, bytes]:
         """The kind and content of the next message. TM8101 for an impossible length; otherwise as :meth:`read`."""
         kind, length = _HEAD.unpack(self.read(5, seconds))
-        if not 4 <= length <= self._most:
-            raise not_understood(f"a message {kind!r} of {length:,} bytes; at most {self._most:,} are read")
+        most = self._most if most_bytes is None else most_bytes
+        if not 4 <= length <= most:
+            raise not_understood(f"a message {kind!r} of {length:,} bytes; at most {most:,} are read")
         try:
             return kind, self.read(length - 4, self._stalled) if length > 4 else b""
         except TimeoutError as error:

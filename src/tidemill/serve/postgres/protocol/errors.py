@@ -88,3 +88,13 @@ def cancelled(why: str) -> TidemillError:
 def not_supported(got: str, hint: str) -> TidemillError:
     """TM8111: a statement that PostgreSQL has and this server has not."""
     return TidemillError("TM8111", "this statement is not supported over PostgreSQL's protocol", got=got, hint=hint)
+
+
+def failed(error: Exception) -> TidemillError:
+    """TM8099: a bug of the server."""
+    return TidemillError(
+        "TM8099",
+        "the server failed to answer this request",
+        got=type(error).__name__,
+        hint="the server's log has more; others are not affected",
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from tidemill.serve.postgres.catalogue.shown import Relation, relations_of
 from tidemill.serve.postgres.catalogue.tables import DEFINITIONS, Seen, catalogue_table
 from tidemill.serve.postgres.protocol.errors import not_supported
 from tidemill.serve.postgres.query.choosing import SPARK, Choice, choose
-from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine, look_up_definitions
+from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine, EngineSession, look_up_definitions
 from tidemill.serve.postgres.query.names import Named, bind_names
 from tidemill.serve.postgres.query.output_names import name_outputs
 from tidemill.serve.postgres.query.parameters import parameter_types, put_values
@@ -41,7 +42,7 @@ class Viewpoint:
     """Where a statement stands: a sealed epoch, and what functions say of the connection."""
 
     snapshot: Snapshot
-    known: dict[str, Relation]
+    known: Mapping[str, Relation]
     connection: Connection
 
     @property
@@ -49,12 +50,21 @@ class Viewpoint:
         """The time zone of expressions: the mill's, whatever zone the connection shows."""
         return self.snapshot.catalog.time_zone
 
-    @staticmethod
-    def at(snapshot: Snapshot, database: str, user: str, process: int, settings: dict[str, str]) -> Viewpoint:
-        """A viewpoint at a snapshot."""
-        known = relations_of(snapshot)
-        connection = Connection(database, user, process, snapshot.version.epoch, settings, known)
-        return Viewpoint(snapshot, known, connection)
+
+@dataclass(frozen=True)
+class Parsed:
+    """A query whose names are not bound, so that it keeps no snapshot.
+
+    Attributes
+    ----------
+    tree : exp.Query
+        Not to be changed: each use takes a copy.
+    given : tuple of int
+        The types of parameters that the client tells, 0 for those that it does not.
+    """
+
+    tree: exp.Query
+    given: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -110,13 +120,29 @@ class Answering:
     engine : DuckDBEngine
     most_bytes : int
         What the views of a query have in their runs, at most, for DuckDB to answer it.
+    spark_turn : callable
+        Is entered for as long as Spark answers a query. Raises TM8012 when too many statements run.
     """
 
-    def __init__(self, mill: Mill, engine: DuckDBEngine, most_bytes: int) -> None:
-        self._mill, self._engine, self._most_bytes = mill, engine, most_bytes
+    def __init__(
+        self, mill: Mill, engine: DuckDBEngine, most_bytes: int, spark_turn: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._mill, self._engine, self._most_bytes, self._spark_turn = mill, engine, most_bytes, spark_turn
+        self._known: tuple[weakref.ref[Snapshot], Mapping[str, Relation]] | None = None
 
-    def question(self, text: str, given: Sequence[int], viewpoint: Viewpoint) -> Question:
-        """What a text asks.
+    def viewpoint(
+        self, snapshot: Snapshot, database: str, user: str, process: int, settings: dict[str, str]
+    ) -> Viewpoint:
+        """A viewpoint at a snapshot."""
+        kept = self._known
+        if kept is None or kept[0]() is not snapshot:
+            kept = self._known = weakref.ref(snapshot), relations_of(snapshot)
+        connection = Connection(database, user, process, snapshot.version.epoch, settings, kept[1])
+        return Viewpoint(snapshot, kept[1], connection)
+
+    @staticmethod
+    def parsed(text: str, given: Sequence[int]) -> Parsed:
+        """A text as a query.
 
         Parameters
         ----------
@@ -126,15 +152,27 @@ class Answering:
         Raises
         ------
         TidemillError
-            TM2012, TM2036, TM8110, TM8123, TM8118, TM8121 or TM8124 for what is wrong with it; TM1030 and so on for a
-            view that cannot be read.
+            TM8110, TM8111, TM8123 or TM8124 for what is wrong with it.
         """
         tree = parse_query(text)
         name_outputs(tree)
+        return Parsed(tree, tuple(given))
+
+    @staticmethod
+    def question(parsed: Parsed, viewpoint: Viewpoint) -> Question:
+        """What a query asks at a viewpoint.
+
+        Raises
+        ------
+        TidemillError
+            TM2012, TM2036, TM8118, TM8121 or TM8124 for what is wrong with it; TM1030 and so on for a view that cannot
+            be read.
+        """
+        tree = _copied(parsed.tree)
         named = bind_names(tree, viewpoint.known, viewpoint.snapshot.catalog.unknown)
         for name in named.views:
             _check_readable(viewpoint, name)
-        return Question(tree, named, parameter_types(tree, given, named, viewpoint.known), viewpoint)
+        return Question(tree, named, parameter_types(tree, parsed.given, named, viewpoint.known), viewpoint)
 
     def columns(self, question: Question) -> Columns:
         """The columns of the answer, which is not computed. Errors as :meth:`answer`."""
@@ -143,7 +181,7 @@ class Answering:
             return _columns_of(self._spark(tree, question).schema)
         session = self._session(question, looks_up)[0]
         try:
-            return _duckdb_columns(session.sql(to_sql(tree, "duckdb")))
+            return _duckdb_columns(session.connection.sql(to_sql(tree, "duckdb")))
         except duckdb.Error as error:
             raise self._engine.numbered(error) from error
         finally:
@@ -161,13 +199,11 @@ class Answering:
         ------
         TidemillError
             TM8125 or TM2004 for what does not resolve, TM8126, TM2016 and TM8113 when it fails, also while rows are
-            read.
+            read; TM8012 when Spark would answer it and has too much to do.
         """
         tree, looks_up, choice = self._rewritten(question, values)
         if choice.engine == SPARK:
-            found = self._spark(tree, question)
-            started(found.cancel)
-            return Answer(_columns_of(found.schema), iter(found), found.cancel)
+            return self._from_spark(tree, question, started)
         return self._from_duckdb(tree, question, looks_up, started)
 
     def explain(self, question: Question) -> list[str]:
@@ -178,7 +214,7 @@ class Answering:
             return [*lines, *to_sql(tree, "spark").splitlines()]
         session = self._session(question, looks_up)[0]
         try:
-            found = session.execute("EXPLAIN " + to_sql(tree, "duckdb")).fetchall()
+            found = session.connection.execute("EXPLAIN " + to_sql(tree, "duckdb")).fetchall()
         except duckdb.Error as error:
             raise self._engine.numbered(error) from error
         finally:
@@ -186,10 +222,7 @@ class Answering:
         return [*lines, *(line for _, plan in found for line in plan.splitlines())]
 
     def _rewritten(self, question: Question, values: Sequence[Value] | None) -> tuple[exp.Query, bool, Choice]:
-        try:
-            tree = question.tree.copy()
-        except RecursionError as error:
-            raise too_deep() from error
+        tree = _copied(question.tree)
         put_values(tree, question.parameters, values)
         choice = choose(tree, question.named.views, question.viewpoint.snapshot, self._most_bytes)
         if choice.engine == SPARK and question.named.catalogue:
@@ -199,6 +232,13 @@ class Answering:
             )
         return tree, rewrite(tree, question.viewpoint.connection), choice
 
+    def _from_spark(self, tree: exp.Query, question: Question, started: Started) -> Answer:
+        with ExitStack() as stack:
+            stack.enter_context(self._spark_turn())
+            found = self._spark(tree, question)
+            started(found.cancel)
+            return Answer(_columns_of(found.schema), iter(found), found.cancel, stack.pop_all().close)
+
     def _spark(self, tree: exp.Query, question: Question) -> FrameBatches:
         text = to_sql(tree, "spark")
         spark = self._mill.spark
@@ -206,25 +246,29 @@ class Answering:
             frame = query_views(spark, question.viewpoint.snapshot, text)
         return FrameBatches(frame, f"PostgreSQL: {text[:80]}")
 
-    def _session(self, question: Question, looks_up: bool) -> tuple[duckdb.DuckDBPyConnection, dict[str, Any]]:
+    def _session(self, question: Question, looks_up: bool) -> tuple[EngineSession, dict[str, Any]]:
         """A session that sees what a question names."""
         at = question.viewpoint
         seen = Seen(at.snapshot, at.connection.database, at.connection.user, at.connection.settings)
         session = self._engine.session(at.zone)
-        views: dict[str, Any] = {name: ViewRows(at.snapshot, name) for name in set(question.named.views)}
-        for name in question.named.catalogue | ({DEFINITIONS} if looks_up else set()):
-            views[name] = catalogue_table(name, seen)
-        for name, rows in views.items():
-            session.register(name, rows)
-        if looks_up:
-            look_up_definitions(session)
+        try:
+            views: dict[str, Any] = {name: ViewRows(at.snapshot, name) for name in set(question.named.views)}
+            for name in question.named.catalogue | ({DEFINITIONS} if looks_up else set()):
+                views[name] = catalogue_table(name, seen)
+            for name, rows in views.items():
+                session.connection.register(name, rows)
+            if looks_up:
+                look_up_definitions(session)
+        except BaseException:
+            session.close()
+            raise
         return session, views
 
     def _from_duckdb(self, tree: exp.Query, question: Question, looks_up: bool, started: Started) -> Answer:
         session, views = self._session(question, looks_up)
         try:
             started(session.interrupt)
-            relation = session.sql(to_sql(tree, "duckdb"))
+            relation = session.connection.sql(to_sql(tree, "duckdb"))
             columns = _duckdb_columns(relation)
             reader = relation.to_arrow_reader(_BATCH_ROWS)
         except duckdb.Error as error:
@@ -250,6 +294,13 @@ class Answering:
             raise self._engine.numbered(error, views) from error
         except (OSError, pa.ArrowException) as error:  # what the stream of Arrow makes of an error of DuckDB's
             raise self._engine.numbered(_as_duckdb(error), views) from error
+
+
+def _copied(tree: exp.Query) -> exp.Query:
+    try:
+        return tree.copy()
+    except RecursionError as error:
+        raise too_deep() from error
 
 
 def _as_duckdb(error: Exception) -> duckdb.Error:

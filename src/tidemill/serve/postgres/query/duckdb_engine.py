@@ -37,6 +37,33 @@ _STATES = {
 _BROKEN = ("FatalException", "InternalException")
 
 
+class EngineSession:
+    """A session of DuckDB's that one thread uses, and that others may interrupt, also while it is closed.
+
+    Attributes
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        For the thread that uses it.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def interrupt(self) -> None:
+        """Make the statement that runs fail. Nothing when the session is closed: DuckDB would raise an error."""
+        with self._lock:
+            if not self._closed:
+                self.connection.interrupt()
+
+    def close(self) -> None:
+        """End it; may be called again."""
+        with self._lock:
+            self._closed = True
+            self.connection.close()
+
+
 class DuckDBEngine:
     """One database in memory for all connections, so that its limit of memory is that of all together.
 
@@ -57,7 +84,7 @@ class DuckDBEngine:
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
 
-    def session(self, zone: str) -> duckdb.DuckDBPyConnection:
+    def session(self, zone: str) -> EngineSession:
         """A session that sees nothing yet. Its owner closes it.
 
         Parameters
@@ -70,7 +97,7 @@ class DuckDBEngine:
                 self._database = self._opened()
             found = self._database.cursor()
         found.execute(f"SET TimeZone = '{zone}'")
-        return found
+        return EngineSession(found)
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         database = duckdb.connect(":memory:", config=self._config)
@@ -113,10 +140,10 @@ class DuckDBEngine:
         return PostgresError(number, what, said, "DuckDB answers it: see docs/postgres.md for the dialect", state)
 
 
-def look_up_definitions(session: duckdb.DuckDBPyConnection) -> None:
+def look_up_definitions(session: EngineSession) -> None:
     """Give a session the functions that look up definitions; their relation is there already."""
     for statement in looking_up():
-        session.execute(statement)
+        session.connection.execute(statement)
 
 
 def _said(error: duckdb.Error) -> str:

@@ -151,9 +151,18 @@ def put_values(tree: exp.Query, types: Sequence[PgType], values: Sequence[Value]
         if counts and values is None:
             node.replace(exp.Literal.number(1))
         elif counts and isinstance(value, str):
-            node.replace(exp.Literal.number(value))
+            node.replace(exp.Literal.number(_count(value)))
         else:
             node.replace(_literal(value, type_))
+
+
+def _count(value: str) -> int:
+    """The rows of LIMIT or OFFSET, whatever type the client gives the parameter. TM8118 for anything else."""
+    if not (value.isascii() and value.isdigit()):
+        raise TidemillError(
+            "TM8118", "a parameter is no value of its type", got=f"{value[:40]!r} as a number of rows", hint="0 or more"
+        )
+    return int(value)
 
 
 def _literal(value: Value, type_: PgType) -> exp.Expr:

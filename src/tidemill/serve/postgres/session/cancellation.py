@@ -56,11 +56,15 @@ class Cancellation:
         """Cancel the statement when its time is over, and see to it that it ends. To be called several times a second.
 
         An engine that has not begun yet forgets that it was interrupted, so it is interrupted until it has ended.
+        Raises what interrupting raises, once.
         """
         with self._lock:
             if not self._running:
                 return
             if not self.why and self._deadline is not None and time.monotonic() > self._deadline:
                 self.why = f"it took longer than {self._seconds:g} seconds"
-            if self.why and self._interrupt is not None:
-                self._interrupt()
+            interrupt = self._interrupt if self.why else None
+            if interrupt is not None:
+                self._interrupt = None  # one that raises an error is not called again
+                interrupt()
+                self._interrupt = interrupt

@@ -29,7 +29,7 @@ from tidemill.serve.postgres.session.statement_parts import (
     reads,
     tag_of,
 )
-from tidemill.serve.postgres.session.statements import Kind, Statement
+from tidemill.serve.postgres.session.statements import Kind, Statement, statements_of
 from tidemill.serve.postgres.session.transaction import FAILED, Transaction
 from tidemill.serve.postgres.values.pg_types import TEXT
 from tidemill.serve.service.service import Rows, Service, Text
@@ -82,7 +82,12 @@ class Commands:
         client = self.client
         snapshot = self.transaction.snapshot()
         values = {**self.settings.values(), "tidemill.epoch": str(snapshot.version.epoch)}
-        return Viewpoint.at(snapshot, client.database, client.user, client.process, values)
+        return self.answering.viewpoint(snapshot, client.database, client.user, client.process, values)
+
+    def statements(self, text: str) -> list[Statement]:
+        """The statements of a text. Errors as :func:`statements_of`; TM8012 for one that is too long."""
+        self.service.check_length(text)
+        return statements_of(text)
 
     def check_allowed(self, statement: Statement) -> None:
         """TM8114 in a transaction that has failed, for all statements but those that end it."""
@@ -92,16 +97,20 @@ class Commands:
     def prepare(self, statement: Statement, given: Sequence[int]) -> Prepared:
         """A statement as it is prepared. Errors as :meth:`Answering.question`."""
         text = query_text(statement)
-        if text is None:
-            return Prepared(statement, None, tuple(given))
-        return Prepared(statement, self.answering.question(text, given, self.viewpoint()), tuple(given))
+        prepared = Prepared(statement, None if text is None else self.answering.parsed(text, given))
+        self.question(prepared)
+        return prepared
 
-    def columns(self, prepared: Prepared) -> Columns | None:
+    def question(self, prepared: Prepared) -> Question | None:
+        """What a prepared statement asks at the snapshot that is read now; None for one without a query."""
+        return None if prepared.query is None else self.answering.question(prepared.query, self.viewpoint())
+
+    def columns(self, statement: Statement, question: Question | None) -> Columns | None:
         """The columns that a statement gives; None for one that gives none."""
-        statement, words = prepared.statement, prepared.statement.words
+        words = statement.words
         match statement.kind:
-            case Kind.QUERY if prepared.question is not None:
-                return self.answering.columns(prepared.question)
+            case Kind.QUERY if question is not None:
+                return self.answering.columns(question)
             case Kind.EXPLAIN:
                 return (("QUERY PLAN", TEXT),)
             case Kind.SHOW if words[1:] != ("ALL",):
@@ -113,14 +122,6 @@ class Commands:
                 found = self.run(Portal(statement)).answer
                 return None if found is None else found.columns
         return None
-
-    def current(self, question: Question, given: Sequence[int], statement: Statement) -> Question:
-        """The question at the snapshot that is read now, which may be later than that at which it was prepared."""
-        if question.viewpoint.snapshot is self.transaction.snapshot():
-            return question
-        text = query_text(statement)
-        assert text is not None
-        return self.answering.question(text, given, self.viewpoint())
 
     def run(self, portal: Portal) -> Result:
         """Carry out the statement of a portal.
@@ -167,11 +168,7 @@ class Commands:
     # -- statements ---------------------------------------------------------------------------------
 
     def _query(self, statement: Statement, portal: Portal) -> Result:
-        question = portal.question
-        if question is None:
-            text = query_text(statement)
-            assert text is not None
-            question = self.answering.question(text, (), self.viewpoint())
+        question = portal.question or self._question_in(statement)
         if len(portal.values) < len(question.parameters):
             raise TidemillError(
                 "TM8118", "a parameter is no value of its type", got="$1 without a value", hint="bind a value to it"
@@ -179,10 +176,13 @@ class Commands:
         return Result("SELECT {rows}", self.answering.answer(question, portal.values, self.cancellation.use))
 
     def _explain(self, statement: Statement, portal: Portal) -> Result:
+        question = portal.question or self._question_in(statement)
+        return Result("EXPLAIN", texts_answer("QUERY PLAN", self.answering.explain(question)))
+
+    def _question_in(self, statement: Statement) -> Question:
         text = query_text(statement)
         assert text is not None
-        question = self.answering.question(text, (), self.viewpoint())
-        return Result("EXPLAIN", texts_answer("QUERY PLAN", self.answering.explain(question)))
+        return self.answering.question(self.answering.parsed(text, ()), self.viewpoint())
 
     def _begin(self, statement: Statement, portal: Portal) -> Result:
         if self.transaction.in_block:
@@ -251,8 +251,13 @@ class Commands:
             )
         query = replace(statement, kind=Kind.QUERY, text=query_text(statement) or "")
         own = Portal(query, portal.question, portal.values, held=held)
-        self.open_portal(cursor_name(statement.words[1]), own)
-        own.result = self._query(query, own)
+        name = cursor_name(statement.words[1])
+        self.open_portal(name, own)
+        try:
+            own.result = self._query(query, own)
+        except BaseException:
+            self.close_portal(name)
+            raise
         return Result("DECLARE CURSOR")
 
     def _fetch(self, statement: Statement, portal: Portal) -> Result:

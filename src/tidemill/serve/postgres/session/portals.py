@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidemill.serve.postgres.query.answering import Answer, Columns, Question
+from tidemill.serve.postgres.query.answering import Answer, Columns, Parsed, Question
 from tidemill.serve.postgres.session.statements import Statement
 from tidemill.serve.postgres.values.parameter_values import Value
 
@@ -18,17 +18,14 @@ class Prepared:
 
     Attributes
     ----------
-    question : Question or None
-        Of a query, as of the snapshot at which it was prepared.
+    query : Parsed or None
+        Of a statement that has a query in it. It keeps no snapshot: a statement may stay prepared for days.
     columns : Columns or None
         As they were described.
-    given : tuple of int
-        The types of parameters that the client told.
     """
 
     statement: Statement
-    question: Question | None
-    given: tuple[int, ...] = ()
+    query: Parsed | None = None
     columns: Columns | None = None
 
 

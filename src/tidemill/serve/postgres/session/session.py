@@ -10,12 +10,12 @@ import duckdb
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.protocol import backend, frontend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
-from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, not_understood
+from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, failed, not_understood
 from tidemill.serve.postgres.query.parsing import too_deep
 from tidemill.serve.postgres.session.commands import Commands
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result, is_binary
 from tidemill.serve.postgres.session.statement_parts import no_such_name
-from tidemill.serve.postgres.session.statements import Kind, statements_of
+from tidemill.serve.postgres.session.statements import Kind
 from tidemill.serve.postgres.values.data_rows import data_rows
 from tidemill.serve.postgres.values.parameter_values import parameter_value
 
@@ -56,7 +56,7 @@ class Session:
         """
         self._ready()
         while True:
-            busy = self._commands.transaction.in_block or bool(self._commands.portals)
+            busy = self._commands.transaction.is_reading or bool(self._commands.portals)
             try:
                 kind, content = self._channel.message(self._idle_seconds if busy else None)
             except TimeoutError as error:
@@ -108,12 +108,7 @@ class Session:
             problem = TidemillError("TM8126", "the query failed in DuckDB", got=str(error).splitlines()[0], hint="")
         except Exception as error:
             _LOG.exception("a statement over PostgreSQL's protocol failed")
-            problem = TidemillError(
-                "TM8099",
-                "the server failed to answer this request",
-                got=type(error).__name__,
-                hint="the server's log has more; others are not affected",
-            )
+            problem = failed(error)
         else:
             return True
         self._commands.transaction.fail()
@@ -147,7 +142,7 @@ class Session:
     # -- the simple protocol ------------------------------------------------------------------------
 
     def _simple(self, text: str) -> None:
-        for statement in statements_of(text):
+        for statement in self._commands.statements(text):
             portal = Portal(statement)
             try:
                 self._carry_out(portal)
@@ -195,7 +190,7 @@ class Session:
 
     def _parse(self, content: bytes) -> None:
         message = frontend.parse_of(content)
-        found = statements_of(message.text)
+        found = self._commands.statements(message.text)
         if len(found) != 1:
             raise TidemillError(
                 "TM8120",
@@ -227,9 +222,7 @@ class Session:
         message = frontend.bind_of(content)
         prepared = self._prepared(message.statement)
         self._commands.check_allowed(prepared.statement)
-        question = prepared.question
-        if question is not None:
-            question = self._commands.current(question, prepared.given, prepared.statement)
+        question = self._commands.question(prepared)
         types = question.parameters if question is not None else ()
         if len(types) != len(message.values):
             raise PostgresError(
@@ -262,12 +255,8 @@ class Session:
         message = frontend.named_of(content)
         if message.kind == "S":
             prepared = self._prepared(message.name)
-            question = prepared.question
-            if question is not None:
-                question = self._commands.current(question, prepared.given, prepared.statement)
-                prepared.question = question
-            columns = self._commands.columns(prepared)
-            prepared.columns = columns
+            question = self._commands.question(prepared)
+            columns = prepared.columns = self._commands.columns(prepared.statement, question)
             self._channel.write(backend.parameter_description(question.parameters if question is not None else ()))
             self._describe_columns(columns, ())
             return
@@ -276,7 +265,7 @@ class Session:
             answer = self._carry_out(portal).answer
             self._describe_columns(None if answer is None else answer.columns, portal.formats)
         else:
-            self._describe_columns(self._commands.columns(Prepared(portal.statement, portal.question)), portal.formats)
+            self._describe_columns(self._commands.columns(portal.statement, portal.question), portal.formats)
 
     def _describe_columns(self, columns: tuple[object, ...] | None, formats: tuple[int, ...]) -> None:
         if columns is None:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from tidemill.errors import TidemillError
-from tidemill.plan.sql.statements import split_script
+from tidemill.plan.sql.statements import split_script, words
 from tidemill.serve.postgres.protocol.errors import not_supported
 from tidemill.serve.postgres.query.parsing import writes
 
@@ -64,7 +65,8 @@ _TOKEN = re.compile(
     r"""
      (?P<space>\s+|--[^\n]*)
     |(?P<comment>/\*)
-    |(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|[bBxX]?'(?:[^']|'')*'|\$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$)
+    |(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|[bBxX]?'(?:[^']|'')*')
+    |(?P<tag>\$(?:[A-Za-z_]\w*)?\$)
     |(?P<name>"(?:[^"]|"")*")
     |(?P<end>;)
     |(?P<open>['"])
@@ -73,8 +75,16 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""PostgreSQL's lexical structure, as far as it tells where a statement ends."""
-_FIRST_WORD = re.compile(r"(?<![^\s;])[A-Za-z]+")
+"""PostgreSQL's lexical structure, as far as it tells where a statement ends. A ``tag`` begins a text up to the next."""
+
+
+class _Token(NamedTuple):
+    """A token of a text: the group of :data:`_TOKEN`, its characters, and where it begins and ends."""
+
+    kind: str | None
+    text: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -110,30 +120,56 @@ def statements_of(text: str) -> list[Statement]:
     TidemillError
         TM8123 when it cannot be divided, TM8110 and TM8111 for statements that are not for this protocol.
     """
-    first = _FIRST_WORD.search(text)
-    if first is not None and _KINDS.get(first[0].upper()) is Kind.MILL:
-        return [Statement(Kind.MILL, source.text) for source in split_script(text)]  # texts as in Spark SQL
-    found = [_statement(part, text) for part in _parts(text)]
+    if _is_mills(text):  # texts as in Spark SQL
+        sources = [source.text for source in split_script(text)]
+    else:
+        sources = [text]
+    found = [s for source in sources for s in _divided(source)]
     return found or [Statement(Kind.EMPTY, "")]
 
 
-def _parts(text: str) -> Iterator[list[re.Match[str]]]:
+def _is_mills(text: str) -> bool:
+    first = words(text, 1)
+    return bool(first) and _KINDS.get(first[0][0]) is Kind.MILL
+
+
+def _divided(text: str) -> list[Statement]:
+    if _is_mills(text):
+        return [Statement(Kind.MILL, text)]
+    return [_statement(part, text) for part in _parts(text)]
+
+
+def _parts(text: str) -> Iterator[list[_Token]]:
     """The tokens of each statement, without comments."""
-    part: list[re.Match[str]] = []
+    part: list[_Token] = []
     at = 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or match.lastgroup == "open":
-            raise _not_closed(text, at)
-        at = _end_of_comment(text, at) if match.lastgroup == "comment" else match.end()
-        if match.lastgroup == "end":
+        token = _token(text, at)
+        at = token.end
+        if token.kind == "end":
             if part:
                 yield part
             part = []
-        elif match.lastgroup not in ("space", "comment"):
-            part.append(match)
+        elif token.kind not in ("space", "comment"):
+            part.append(token)
     if part:
         yield part
+
+
+def _token(text: str, at: int) -> _Token:
+    """The token that begins at a place. TM8123 for a text or comment without an end."""
+    match = _TOKEN.match(text, at)
+    if match is None or match.lastgroup == "open":
+        raise _not_closed(text, at)
+    kind, end = match.lastgroup, match.end()
+    if kind == "comment":
+        end = _end_of_comment(text, at)
+    elif kind == "tag":
+        close = text.find(match[0], end)
+        if close < 0:
+            raise _not_closed(text, at)
+        kind, end = "string", close + len(match[0])
+    return _Token(kind, text[at:end], at, end)
 
 
 def _end_of_comment(text: str, at: int) -> int:
@@ -156,20 +192,20 @@ def _not_closed(text: str, at: int) -> TidemillError:
     )
 
 
-def _statement(tokens: Sequence[re.Match[str]], text: str) -> Statement:
-    start = tokens[0].start()
-    own = text[start : tokens[-1].end()]
+def _statement(tokens: Sequence[_Token], text: str) -> Statement:
+    start = tokens[0].start
+    own = text[start : tokens[-1].end]
     written = tuple(map(_unquoted, tokens))
     quoted = ("string", "name")
-    words = tuple(w if t.lastgroup in quoted else w.upper() for w, t in zip(written, tokens, strict=True))
-    return Statement(_kind(own, words), own, words, written, tuple(t.start() - start for t in tokens))
+    words_ = tuple(w if t.kind in quoted else w.upper() for w, t in zip(written, tokens, strict=True))
+    return Statement(_kind(own, words_), own, words_, written, tuple(t.start - start for t in tokens))
 
 
-def _unquoted(token: re.Match[str]) -> str:
-    text = token[0]
-    if token.lastgroup == "string":
+def _unquoted(token: _Token) -> str:
+    text = token.text
+    if token.kind == "string":
         return text[1:-1].replace("''", "'") if text.startswith("'") else text
-    if token.lastgroup == "name":
+    if token.kind == "name":
         return text[1:-1].replace('""', '"')
     return text
 

@@ -29,6 +29,11 @@ class Transaction:
         """Whether BEGIN was given, and not yet ended."""
         return self.status != IDLE
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether it keeps the files of an epoch, or will: in a block, or before a statement has ended."""
+        return self.in_block or self._snapshot is not None
+
     def snapshot(self) -> Snapshot:
         """What statements read: taken when the first one asks."""
         if self._snapshot is None:

@@ -17,6 +17,7 @@ Value = str | list["Value"] | None
 
 _EPOCH_DAYS = 10_957
 _DAY = 86_400_000_000
+_MOST_EXPONENT = 1000
 _INTEGERS = {pg_types.INT2: "!h", pg_types.INT4: "!i", pg_types.INT8: "!q", pg_types.OID: "!I"}
 _FLOATS = {pg_types.FLOAT4: "!f", pg_types.FLOAT8: "!d"}
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
@@ -56,8 +57,8 @@ def _from_text(text: str, type_: PgType) -> str:
     stripped = text.strip().lower()
     if type_ in _INTEGERS:
         return str(int(text))
-    if type_ is pg_types.NUMERIC and stripped not in ("nan", "infinity", "-infinity"):
-        return format(Decimal(text.strip()), "f")
+    if type_ is pg_types.NUMERIC:
+        return _digits(Decimal(text.strip()))
     if type_ in _FLOATS:
         return repr(float(text))
     if type_ is pg_types.BOOL:
@@ -67,6 +68,14 @@ def _from_text(text: str, type_: PgType) -> str:
     if "\0" in text:
         return _refuse(text)
     return text
+
+
+def _digits(number: Decimal) -> str:
+    """All digits of a number; ``1e999999999`` would have a billion."""
+    exponent = number.as_tuple().exponent
+    if number.is_snan() or (isinstance(exponent, int) and abs(exponent) > _MOST_EXPONENT):
+        return _refuse(str(number))
+    return format(number, "f")
 
 
 def _refuse(text: str) -> str:
@@ -104,7 +113,7 @@ def _numeric(data: bytes) -> str:
     count, weight, sign, scale = struct.unpack_from("!hhHh", data)
     if sign not in (0, 0x4000):
         return {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}[sign]
-    if not 0 <= scale <= 1000 or abs(weight) > 1000:
+    if not 0 <= scale <= _MOST_EXPONENT or abs(weight) > _MOST_EXPONENT:
         _refuse("numeric")
     number = 0
     for digit in struct.unpack_from(f"!{count}h", data, 8):
