@@ -18,8 +18,8 @@ class ServerSettings:
         Address to listen on. Without tokens it must be a loopback address.
     port : int
         Of HTTP; 0 takes a free one.
-    flight_port : int or None
-        Of Arrow Flight; None for none, 0 for a free one.
+    flight_port, pg_port : int or None
+        Of Arrow Flight and of PostgreSQL's protocol; None for neither, 0 for a free one.
     tokens : str
         A file with a line ``role token`` each: ``read``, ``write`` or ``admin``. Without it everybody who reaches the
         server is ``admin``.
@@ -58,6 +58,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8320
     flight_port: int | None = None
+    pg_port: int | None = None
     tokens: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
