@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
+from tidemill.observing import Observers
 from tidemill.plan.algebra.nodes import relations
 from tidemill.plan.catalyst.frames import description
 from tidemill.plan.sql.numbered import numbered
@@ -490,6 +491,11 @@ class Mill:
     def failure(self) -> BaseException | None:
         """The error that has ended the background epochs, if one has; :meth:`stop` raises it."""
         return self._background.failure
+
+    @property
+    def observers(self) -> Observers:
+        """Who is told of epochs, checkpoints and compactions as they begin and end."""
+        return self._coordinator.observers
 
     @property
     def root(self) -> str:
