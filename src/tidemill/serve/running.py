@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import uvicorn
 
+import tidemill
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
+from tidemill.serve.logs.events import SERVER_STARTED, SERVER_STOPPING
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
 
@@ -44,6 +47,7 @@ class Server:
         config = uvicorn.Config(
             self._app,
             log_config=None,  # it would enable loggers that are disabled
+            log_level=service.server_log.library_level,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
@@ -168,9 +172,12 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
     Raises
     ------
     TidemillError
-        TM8001 to TM8003, TM8006 for settings that cannot be; TM8020 when the root's directory cannot be written.
+        TM8001 to TM8003, TM8006, TM8320 for settings that cannot be; TM8020 when the root's directory cannot be
+        written.
     """
     service = Service(mill, settings)
+    log = service.server_log
+    log.write_to(sys.stderr, settings.log_format)
     ended = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -183,7 +190,10 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
             say(f"serving {mill.root} at epoch {mill.epoch}")
             for protocol, address in server.addresses.items():
                 say(f"  {protocol:12}{address}")
+            known = {"root": mill.root, "epoch": mill.epoch, "version": tidemill.__version__}
+            log.note(SERVER_STARTED, addresses=server.addresses, **known)
             ended.wait()
+            log.note(SERVER_STOPPING)
             say("stopping")
     finally:
         try:

@@ -179,6 +179,17 @@ class Readers(BaseModel):
     readers: list[Reader]
 
 
+class LogEntry(BaseModel):
+    """An entry of the log."""
+
+    number: int
+    time: str = Field(description="ISO 8601, in UTC.")
+    level: Literal["debug", "info", "warning", "error"]
+    event: str
+    message: str
+    fields: dict[str, Any]
+
+
 class Health(BaseModel):
     """Whether the process answers, or the mill works."""
 

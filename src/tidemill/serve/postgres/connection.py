@@ -9,6 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidemill.errors import TidemillError
+from tidemill.serve.logs.caller import CALLER, Caller
+from tidemill.serve.logs.events import CONNECTION_REFUSED, REQUEST_FAILED
+from tidemill.serve.logs.redaction import told
 from tidemill.serve.postgres.protocol import backend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.query.answering import Answering
@@ -55,6 +58,9 @@ class Connection:
         refused : callable
             Raises TM8105 when there are too many connections.
         """
+        log = self._service.server_log
+        caller = Caller("postgresql", str(self._socket.getpeername()[0]))
+        CALLER.set(caller)  # of this thread
         try:
             started = start_up(self._socket, tls, self._service.settings)
             if isinstance(started, CancelRequest):
@@ -62,21 +68,30 @@ class Connection:
                 return
             self._socket, self._channel = started.connection, started.channel
             refused()
-            self._serve(started)
+            self._serve(started, caller)
             if self._ending:
                 raise _stopping()
         except ConnectionEndedError:
             if self._ending:
                 self._tell(_stopping())
         except TidemillError as error:
+            log.note(REQUEST_FAILED if caller.role else CONNECTION_REFUSED, **self._noted(caller, error))
             self._tell(_stopping() if self._ending else error)
+        except Exception as error:  # the thread ends with the connection
+            log.broken("connection", error)
+            raise
         finally:
             with contextlib.suppress(OSError):
                 self._socket.close()
 
-    def _serve(self, started: Started) -> None:
+    @staticmethod
+    def _noted(caller: Caller, error: TidemillError) -> dict[str, str]:
+        return {**({"request": "connection"} if caller.role else {}), **told(error)}
+
+    def _serve(self, started: Started, caller: Caller) -> None:
         channel, parameters = started.channel, started.parameters
         role = authenticate(channel, self._service.tokens)
+        caller.role = role.name.lower()
         user = parameters["user"]
         client = Client(role, user, parameters.get("database") or user, self.process)
         settings = ConnectionSettings(self._service.time_zone, user)
