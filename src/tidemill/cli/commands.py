@@ -121,6 +121,9 @@ def serve(
     slow_epoch_seconds: Annotated[
         float, typer.Option("--slow-epoch-seconds", min=0, help="Longer epochs are warnings in the log; 0 for none.")
     ] = 10.0,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Export traces, as the environment variables of OpenTelemetry say.")
+    ] = False,
     master: Master = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     given: Annotated[
@@ -151,6 +154,7 @@ def serve(
         log_format=log_format,
         log_level=log_level,
         slow_epoch_seconds=slow_epoch_seconds,
+        traces=traces,
     )
     server.check()
     with open_mill(root, settings(master, epoch_bytes, given or ())) as mill:

@@ -23,6 +23,7 @@ from tidemill.serve.http.app import application
 from tidemill.serve.logs.events import SERVER_STARTED, SERVER_STOPPING
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
+from tidemill.serve.traces.exporting import start_traces
 
 if TYPE_CHECKING:
     from tidemill.serve.flight.server import FlightServer
@@ -172,9 +173,10 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
     Raises
     ------
     TidemillError
-        TM8001 to TM8003, TM8006, TM8320 for settings that cannot be; TM8020 when the root's directory cannot be
-        written.
+        TM8001 to TM8003, TM8006, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the root's directory
+        cannot be written.
     """
+    traces = start_traces(mill.observers) if settings.traces else None
     service = Service(mill, settings)
     log = service.server_log
     log.write_to(sys.stderr, settings.log_format)
@@ -199,5 +201,7 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
         try:
             service.close()
         finally:
+            if traces is not None:
+                traces.close()
             for number, handler in before.items():
                 signal.signal(number, handler)

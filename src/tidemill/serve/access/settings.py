@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tidemill.errors import TidemillError
 from tidemill.serve.logs.server_log import check
+from tidemill.serve.traces.exporting import check_traces
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class ServerSettings:
         Newest entries of the log that are kept in memory.
     slow_epoch_seconds : float
         Epochs that take longer are warnings in the log; 0 for none.
+    traces : bool
+        Whether traces are recorded and exported, as the environment variables of OpenTelemetry say.
     pg_stalled_seconds : float
         A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
         or reads nothing of a result.
@@ -89,6 +92,7 @@ class ServerSettings:
     log_format: str = "text"
     log_entries: int = 2_000
     slow_epoch_seconds: float = 10.0
+    traces: bool = False
 
     def check(self) -> None:
         """Refuse settings that would let strangers in.
@@ -97,7 +101,7 @@ class ServerSettings:
         ------
         TidemillError
             TM8001 for an address beyond loopback without tokens, TM8002 for half of a TLS identity, TM8320 for a level
-            or format of the log that there is not.
+            or format of the log that there is not, TM8330 for traces without OpenTelemetry.
         """
         if not self.is_loopback and not self.tokens:
             raise TidemillError(
@@ -114,6 +118,8 @@ class ServerSettings:
                 hint="give both, as PEM files",
             )
         check(self.log_level, self.log_format)
+        if self.traces:
+            check_traces()
 
     @property
     def is_loopback(self) -> bool:

@@ -69,6 +69,7 @@ def application(service: Service) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         strict_content_type=True,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # it would note texts of exceptions
     )
     app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
     for router in (

@@ -201,7 +201,7 @@ LIBRARY_MESSAGE = Event(
     "library.message",
     "warning",
     "{logger}: {text}",
-    "A line that Uvicorn, asyncio or a module of Tidemill writes to Python's `logging`, at its own level.",
+    "A line that Uvicorn, asyncio, OpenTelemetry or a module of Tidemill writes to Python's `logging`; its own level.",
     {"logger": "who wrote it", "text": "the line", "place": "of an error, as of `request.broken`"},
     5 * _OFTEN,
 )

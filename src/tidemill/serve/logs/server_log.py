@@ -16,7 +16,7 @@ from tidemill.serve.logs.events import FORMATS, LEVELS, LIBRARY_MESSAGE, LOG_LOS
 from tidemill.serve.logs.redaction import place_of, redacted
 from tidemill.serve.logs.writer import Writer
 
-_LIBRARIES = ("tidemill", "uvicorn", "asyncio")
+_LIBRARIES = ("tidemill", "uvicorn", "asyncio", "opentelemetry")
 """Loggers of Python's whose lines are entries, too."""
 
 
