@@ -121,6 +121,9 @@ def serve(
     slow_epoch_seconds: Annotated[
         float, typer.Option("--slow-epoch-seconds", min=0, help="Longer epochs are warnings in the log; 0 for none.")
     ] = 10.0,
+    adaptors: Annotated[
+        bool, typer.Option("--adaptors", help="Let admins create Python adaptors, which run on this machine.")
+    ] = False,
     traces: Annotated[
         bool, typer.Option("--traces", help="Export traces, as the environment variables of OpenTelemetry say.")
     ] = False,
@@ -154,6 +157,7 @@ def serve(
         log_format=log_format,
         log_level=log_level,
         slow_epoch_seconds=slow_epoch_seconds,
+        adaptors=adaptors,
         traces=traces,
     )
     server.check()

@@ -25,7 +25,8 @@ from tidemill.errors import TidemillError
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.observing import ADMIT, EPOCH, LIST, RUN, SEAL
 from tidemill.plan.sql.statements import AlterSink, CreateSink, CreateTable, CreateView, Statement
-from tidemill.runtime.catalog import changes, evolution, replacements, sink_changes, small_tables
+from tidemill.runtime.catalog import adaptor_changes, changes, evolution, replacements, sink_changes, small_tables
+from tidemill.runtime.catalog.adaptors import Adaptor
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.initialising import without_history
@@ -107,6 +108,16 @@ class Coordinator(MillState):
         with self.turn():
             self._adopt(sink_changes.altered_sink(self.catalog, statement))
             self.deliveries.retry(self.catalog.sinks[statement.name])
+
+    def create_adaptor(self, adaptor: Adaptor, may_replace: bool) -> None:
+        """Add an adaptor. Errors as :func:`~tidemill.runtime.catalog.adaptor_changes.with_adaptor`."""
+        with self.turn():
+            self._adopt(adaptor_changes.with_adaptor(self.catalog, adaptor, may_replace))
+
+    def drop_adaptor(self, name: str) -> None:
+        """Remove an adaptor. Errors as :func:`~tidemill.runtime.catalog.adaptor_changes.without_adaptor`."""
+        with self.turn():
+            self._adopt(adaptor_changes.without_adaptor(self.catalog, name))
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.

@@ -58,6 +58,8 @@ class ServerSettings:
         Newest entries of the log that are kept in memory.
     slow_epoch_seconds : float
         Epochs that take longer are warnings in the log; 0 for none.
+    adaptors : bool
+        Whether admins may create Python adaptors.
     traces : bool
         Whether traces are recorded and exported, as the environment variables of OpenTelemetry say.
     pg_stalled_seconds : float
@@ -92,6 +94,7 @@ class ServerSettings:
     log_format: str = "text"
     log_entries: int = 2_000
     slow_epoch_seconds: float = 10.0
+    adaptors: bool = False
     traces: bool = False
 
     def check(self) -> None:

@@ -15,7 +15,7 @@ import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.encoding.errors import unexpected
-from tidemill.serve.http import changes, cursors, health, logs, queries, readers, statements, views
+from tidemill.serve.http import adaptors, changes, cursors, health, logs, queries, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.measured import Measured
@@ -74,7 +74,7 @@ def application(service: Service) -> FastAPI:
     app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
     for router in (
         views.results,
-        *(part.router for part in (statements, views, changes, cursors, readers, queries, health, logs)),
+        *(part.router for part in (statements, views, changes, cursors, readers, adaptors, queries, health, logs)),
     ):
         app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)

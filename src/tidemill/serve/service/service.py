@@ -214,6 +214,32 @@ class Service:
             fields = {"name": name} if "name" in event.fields else {}
             self.server_log.note(event, kind=kind, milliseconds=milliseconds, role=role.name.lower(), **fields)
 
+    # -- adaptors -----------------------------------------------------------------------------------
+
+    def create_adaptor(self, name: str, source: str, role: Role, replace: bool) -> tuple[str, ...]:
+        """As :meth:`Mill.create_adaptor`. TM8004 for another role than admin, TM8346 where adaptors are off."""
+        with self.noted(f"CREATE ADAPTOR `{name}`", role, STATEMENT_EXECUTED):
+            self._check_adaptors(role)
+            with self._one_statement():
+                return self.mill.create_adaptor(name, source, replace=replace)
+
+    def drop_adaptor(self, name: str, role: Role) -> None:
+        """As :meth:`Mill.drop_adaptor`, with the errors of :meth:`create_adaptor`."""
+        with self.noted(f"DROP ADAPTOR `{name}`", role, STATEMENT_EXECUTED):
+            self._check_adaptors(role)
+            with self._one_statement():
+                self.mill.drop_adaptor(name)
+
+    def _check_adaptors(self, role: Role) -> None:
+        if not self.settings.adaptors:
+            raise TidemillError(
+                "TM8346",
+                "Python adaptors are switched off",
+                got="a server without --adaptors",
+                hint="start it with --adaptors: adaptors run on its machine, in processes with limits",
+            )
+        self.require(Role.ADMIN, role)
+
     @contextmanager
     def _one_statement(self) -> Iterator[None]:
         """One of the statements that may take long. They never take all threads, so requests that read go on.
