@@ -19,7 +19,8 @@ from typing import Any, Literal
 from tidemill.errors import FormatError, TidemillError
 
 _CHILD = Path(__file__).with_name("child.py")
-_START_SECONDS = 20.0
+_START_SECONDS = 10.0
+"""Within which a process has to start, and its source to be loaded."""
 _MOST_ANSWER = 64 << 20
 _PIECE = 1 << 16
 
@@ -105,7 +106,7 @@ class Process:
         os.set_blocking(self._to, False)
         os.set_blocking(self._from, False)
         try:
-            answer = self._ask(task.shown(), _START_SECONDS + task.seconds)
+            answer = self._ask(task.shown(), _START_SECONDS)
         except EndedError as error:
             raise does_not_start(error.reason) from error
         if "error" in answer:
