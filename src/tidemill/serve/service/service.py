@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.plan.catalyst.closed_queries import check_closed, check_variables
 from tidemill.plan.sql.simple_select import apply_select, parse_select
 from tidemill.plan.sql.sink_statements import changes_sinks
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
@@ -155,7 +156,8 @@ class Service:
         Raises
         ------
         TidemillError
-            TM8004 for another role, TM8012 for a statement that is too long; otherwise as :meth:`Mill.sql`.
+            TM8004 for another role, TM8012 for a statement that is too long, TM8127 for one that reaches beyond tables
+            and views; otherwise as :meth:`Mill.sql`.
         """
         self.check_length(statement)
         found = split_script(statement)
@@ -167,6 +169,7 @@ class Service:
             self.require(Role.READ, role)
             return self.query(statement, epoch)
         self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
+        check_variables(self.mill.spark, statement)
         with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
@@ -232,6 +235,7 @@ class Service:
                     if parts is not None:
                         return Rows(at, parts)
                 with self.long_statement():
+                    check_closed(self.mill.spark, query)
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:

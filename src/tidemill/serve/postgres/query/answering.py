@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tidemill.mill import Mill
+from tidemill.plan.catalyst.closed_queries import check_closed
 from tidemill.runtime.read.frame_batches import FrameBatches
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import query_views
@@ -243,6 +244,7 @@ class Answering:
         text = to_sql(tree, "spark")
         spark = self._mill.spark
         with needing_java(spark, "while a query was planned"):
+            check_closed(spark, text)
             frame = query_views(spark, question.viewpoint.snapshot, text)
         return FrameBatches(frame, f"PostgreSQL: {text[:80]}")
 
