@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.plan.catalyst.closed_queries import check_closed, check_variables
 from tidemill.plan.sql.simple_select import apply_select, parse_select
 from tidemill.plan.sql.sink_statements import changes_sinks
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
@@ -22,6 +21,7 @@ from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_s
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import fetch
+from tidemill.serve.access.closed_statements import check_query, check_statement
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens, not_allowed
 from tidemill.serve.changes.change_log import ChangeLog
@@ -169,7 +169,7 @@ class Service:
             self.require(Role.READ, role)
             return self.query(statement, epoch)
         self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
-        check_variables(self.mill.spark, statement)
+        check_statement(self.mill, statement)
         with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
@@ -235,7 +235,7 @@ class Service:
                     if parts is not None:
                         return Rows(at, parts)
                 with self.long_statement():
-                    check_closed(self.mill.spark, query)
+                    check_query(self.mill, query)
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
