@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -271,3 +272,21 @@ def test_functions_in_python_that_cannot_be_loaded() -> None:
         call = Call("python_function", (Ref(0, pa.int64()),), pa.int64(), True, known)
         with pytest.raises(EvaluationError, match="TM2108"):
             evaluate(call, pa.RecordBatch.from_arrays([pa.array([1])], names=["a"]))
+
+
+def test_a_function_in_python_that_workers_cannot_load(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_of_the_driver.py").write_text("def twice(k):\n    return 2 * k\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "1.csv").write_text("1\n2\n3\n")
+    mill = mill_factory(partitions=2)
+    mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{tmp_path / 't'}')")
+    mill.register_function("twice", importlib.import_module("module_of_the_driver").twice, "int")
+    mill.sql("CREATE MATERIALIZED VIEW doubled AS SELECT twice(k) AS k FROM t")
+    mill.sql("CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM t")
+    list(mill.drain())
+    status = {name: (state, detail) for name, state, _, detail in mill.status()}
+    assert status["counted"][0] == "fresh" and mill.read("counted").to_pylist() == [{"n": 3}]
+    assert status["doubled"][0] == "failing" and "TM2108" in status["doubled"][1]

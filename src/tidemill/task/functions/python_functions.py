@@ -60,9 +60,9 @@ def _not_loaded(name: str, why: str) -> EvaluationError:
 )
 def _python_function(call: Call, args: list[Value], rows: int) -> Value:
     name, kind = str(call.option("name")), int(call.option("kind"))
-    called = _loaded(call.option("command"), name, str(call.option("python")))
     if not rows:
         return nulls(0, call.type)
+    called = _loaded(call.option("command"), name, str(call.option("python")))
     arrays = [as_array(arg, rows) for arg in args]
     if kind in ROW_KINDS:
         return _by_row(call, called, arrays, rows)
