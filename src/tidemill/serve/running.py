@@ -18,6 +18,7 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
+from tidemill.serve.http.inspection.routers import ROUTERS
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
 
@@ -38,7 +39,7 @@ class Server:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.addresses: dict[str, str] = {}
-        self._app = application(service)
+        self._app = application(service, ROUTERS)
         settings = service.settings
         self._socket = _listening(settings.host, settings.port)
         config = uvicorn.Config(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -20,7 +20,6 @@ from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import changes, cursors, health, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
-from tidemill.serve.http.inspection import first_rows, plans, sources, state, vocabulary
 from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
 from tidemill.serve.service.metrics import Metrics
@@ -49,8 +48,8 @@ _PROBLEMS = {
 }
 
 
-def application(service: Service) -> FastAPI:
-    """The application that answers for a service.
+def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
+    """The application that answers for a service, with ``more`` routes than those of this folder.
 
     ``app.state.signal`` is the :class:`EpochSignal`: its ``stop`` ends all who follow changes.
     """
@@ -78,7 +77,8 @@ def application(service: Service) -> FastAPI:
     for router in (
         views.results,
         *(part.router for part in (statements, views, changes, cursors, readers, queries, queues, health)),
-        *(part.router for part in (first_rows, sources, state, plans, vocabulary, pages)),
+        pages.router,
+        *more,
     ):
         app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)
