@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst.reach import SUBSTITUTE
 from tidemill.runtime.spark.java_archive import java_options
 from tidemill.zones import UTC
 
@@ -42,6 +43,7 @@ _CONF = {
     "spark.shuffle.spill.compress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
+    SUBSTITUTE: "false",  # else a statement of a client could read environment variables
     "spark.log.structuredLogging.enabled": "false",
 }
 

@@ -21,6 +21,7 @@ from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_s
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import fetch
+from tidemill.serve.access.closed_statements import check_query, check_statement
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens, not_allowed
 from tidemill.serve.changes.change_log import ChangeLog
@@ -160,7 +161,8 @@ class Service:
         Raises
         ------
         TidemillError
-            TM8004 for another role, TM8012 for a statement that is too long; otherwise as :meth:`Mill.sql`.
+            TM8004 for another role, TM8012 for a statement that is too long, TM8127 for one that reaches beyond tables
+            and views; otherwise as :meth:`Mill.sql`.
         """
         self.check_length(statement)
         found = split_script(statement)
@@ -172,6 +174,7 @@ class Service:
             self.require(Role.READ, role)
             return self.query(statement, epoch)
         self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
+        check_statement(self.mill, statement)
         with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
@@ -237,6 +240,7 @@ class Service:
                     if parts is not None:
                         return Rows(at, parts)
                 with self.long_statement():
+                    check_query(self.mill, query)
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:

@@ -17,6 +17,7 @@ from tidemill.runtime.read.frame_batches import FrameBatches
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import query_views
 from tidemill.runtime.spark.session import needing_java
+from tidemill.serve.access.closed_statements import check_query
 from tidemill.serve.postgres.catalogue.shown import Relation, relations_of
 from tidemill.serve.postgres.catalogue.tables import DEFINITIONS, Seen, catalogue_table
 from tidemill.serve.postgres.protocol.errors import not_supported
@@ -243,6 +244,7 @@ class Answering:
         text = to_sql(tree, "spark")
         spark = self._mill.spark
         with needing_java(spark, "while a query was planned"):
+            check_query(self._mill, text)
             frame = query_views(spark, question.viewpoint.snapshot, text)
         return FrameBatches(frame, f"PostgreSQL: {text[:80]}")
 
