@@ -183,6 +183,12 @@ def test_no_circle_of_folders() -> None:
     assert circles(arrows) == []
 
 
+def test_no_two_modules_of_tests_have_one_name() -> None:
+    """pytest imports each of them from the top level, and collects nothing when two collide."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("*.py") if path.name != "conftest.py")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_folder_is_too_full() -> None:
     counts = Counter(path.parent for path in sources() if path.name != "__init__.py")
     assert {str(folder.relative_to(PACKAGE)): n for folder, n in counts.items() if n > MOST_FILES} == {}
