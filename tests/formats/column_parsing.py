@@ -14,7 +14,7 @@ from tidemill.formats.values.field_text import VALID, TextRules
 from tidemill.formats.values.times.time_pattern import NO_PATTERN, compile_pattern
 
 MALFORMED = "malformed"
-_RULES = TextRules(quote=-1, trim=0, null_text=np.frombuffer(b"\0NULL", np.uint8))
+_RULES = TextRules(quote=-1, trim=0, null_text=np.frombuffer(bytearray(b"\0NULL"), np.uint8))
 
 
 def parse(type_: pa.DataType, texts: Sequence[bytes], pattern: str | None = None, between: bytes = b"9") -> list[Any]:

@@ -101,7 +101,7 @@ def test_quotes_that_are_part_of_numbers(quote: bytes) -> None:
 
 @pytest.mark.parametrize("marker", [b"7", b"-3", b"0.5", b"2024-01-01", b"NULL"])
 def test_markers_of_null_that_look_like_values(marker: bytes) -> None:
-    rules = TextRules(quote=-1, trim=0, null_text=np.frombuffer(marker, np.uint8))
+    rules = TextRules(quote=-1, trim=0, null_text=np.frombuffer(bytearray(marker), np.uint8))
     ends = np.arange(1, 601, dtype=np.int32) * (len(marker) + 1) - 1
     buf = np.frombuffer((marker + b",") * 600, np.uint8)
     for type_ in SHAPES:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from full_disk import Disk
 
+from full_disk import Disk
 from local_jobs import local
 from state_root import contents
 from tidemill.errors import TidemillError

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
+from pyarrow import flight
 from serving import Served
 from test_http import orders, write
 
@@ -17,7 +20,7 @@ from tidemill.serve.access.tokens import Role, Tokens
 
 ServeFactory = Callable[..., Served]
 
-READ, WRITE = "r" * 16, "w" * 16
+READ, WRITE, ADMIN = "r" * 16, "w" * 16, "a" * 16
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -27,7 +30,7 @@ def bearer(token: str) -> dict[str, str]:
 @pytest.fixture
 def tokens(tmp_path: Path) -> str:
     file = tmp_path / "tokens"
-    file.write_text(f"# two of them\n\nread {READ}\nwrite {WRITE}\n")
+    file.write_text(f"# three of them\n\nread {READ}\nwrite {WRITE}\nadmin {ADMIN}\n")
     return str(file)
 
 
@@ -53,6 +56,44 @@ def test_roles_decide_what_a_caller_may_do(serve: ServeFactory, tokens: str, tmp
         assert served.http.get(path).status_code == 401, path
         assert served.http.get(path, headers=bearer(READ)).status_code == 200, path
     assert READ not in served.http.get("/metrics", headers=bearer(READ)).text
+
+
+def test_sinks_need_an_admin(serve: ServeFactory, tokens: str, tmp_path: Path) -> None:
+    """They write files and send rows to other places, over every protocol."""
+    served = serve(tokens=tokens, flight_port=0, pg_port=0)
+    served.mill.sql(f"CREATE TABLE t (a INT) USING csv OPTIONS (path '{tmp_path}/*.csv')")
+    served.mill.sql("CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    create = f"CREATE SINK s FROM v INTO json OPTIONS (path '{tmp_path}/s')"
+    flight_client = flight.FlightClient(served.server.addresses["flight"])
+    address = served.server.addresses["postgresql"].replace("postgresql://", "postgresql://me@")
+
+    def over_http(statement: str, token: str) -> str:
+        return served.http.post("/v1/sql", json={"statement": statement}, headers=bearer(token)).text
+
+    def over_flight(statement: str, token: str) -> str:
+        options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())])
+        try:
+            return str(list(flight_client.do_action(flight.Action("sql", statement.encode()), options)))
+        except flight.FlightError as error:
+            return str(error)
+
+    def over_postgresql(statement: str, token: str) -> str:
+        with psycopg.connect(address, password=token, autocommit=True) as connection:
+            try:
+                return str(connection.execute(statement.encode()).statusmessage)
+            except psycopg.Error as error:
+                return str(error)
+
+    for ask in (over_http, over_flight, over_postgresql):
+        for token in (READ, WRITE):
+            assert "TM8004" in ask(create, token) and not served.mill.snapshot().catalog.sinks
+        assert "TM" not in ask(create, ADMIN)
+        for statement in ("ALTER SINK s PAUSE", "/* a */ DROP SINK s", "DROP SINK IF EXISTS s"):
+            for token in (READ, WRITE):
+                assert "TM8004" in ask(statement, token)
+        assert "TM" not in ask("DROP SINK s", ADMIN)
+        shutil.rmtree(tmp_path / "s", ignore_errors=True)
+    flight_client.close()
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,14 @@ def test_metrics_tell_what_happened(serve: ServeFactory, tmp_path: Path) -> None
     assert found["tidemill_bytes_read_total", none] == sum(f.stat().st_size for f in data.iterdir())
     assert found["tidemill_rows_malformed_total", none] == 1
     assert found["tidemill_views", frozenset({("status", "fresh")})] == 1
+    assert found["tidemill_view_lag_bytes", frozenset({("view", "spending"), ("table", "orders")})] == 0
     assert found["tidemill_cursors", none] == 1 and found["tidemill_working", none] == 1
     missed = {("method", "GET"), ("route", "/v1/views/{name}"), ("status", "404")}
     assert found["tidemill_requests_total", frozenset(missed)] == 1
     names = {name for name, _ in found}
     for metric in METRICS:
         shown = {"counter": "_total", "histogram": "_count", "gauge": ""}[metric.kind]
-        if metric.name not in ("tidemill_view_remaining_bytes", "tidemill_waiting_files", "tidemill_waiting_bytes"):
+        if metric.name != "tidemill_view_remaining_bytes":
             assert metric.name + shown in names, metric.name
 
 

@@ -56,3 +56,21 @@ def test_statements_that_wait_stop_no_reader(serve: ServeFactory, tmp_path: Path
     for thread in threads:
         thread.join(60)
     assert sorted(r.status_code for r in answers) == [200, 200, 400]
+
+
+@pytest.mark.parametrize(
+    ("statement", "number", "place"),
+    [
+        ("SELECT customer,\n  nothing FROM spending", "TM2004", (2, 3)),
+        ("SELECT customer FROM spending\nWHERE nothing(customer) > 1", "TM2004", (2, 7)),
+        ("SELECT customer FROM\n spending WHERE (1", "TM2001", (2, 19)),
+        ("CREATE MATERIALIZED VIEW v AS\nSELECT nothing FROM orders", "TM2004", (2, 8)),
+    ],
+)
+def test_errors_have_the_place_in_the_statement(
+    serve: ServeFactory, tmp_path: Path, statement: str, number: str, place: tuple[int, int]
+) -> None:
+    served = serve()
+    orders(served, tmp_path)
+    found = served.sql(statement, 400)
+    assert (found["number"], (found["line"], found["column"])) == (number, place), found

@@ -102,6 +102,9 @@ def serve(
     flight_port: Annotated[
         int | None, typer.Option("--flight-port", min=0, max=65535, help="Of Arrow Flight; none by default.")
     ] = None,
+    pg_port: Annotated[
+        int | None, typer.Option("--pg-port", min=0, max=65535, help="Of PostgreSQL's protocol; none by default.")
+    ] = None,
     tokens: Annotated[
         str, typer.Option("--tokens", help="File with a line `role token` each: read, write or admin.")
     ] = "",
@@ -122,7 +125,7 @@ def serve(
     replace: Annotated[bool, typer.Option("--replace", help="Replace views whose query has changed.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
 ) -> None:
-    """Keep views fresh, and serve them over HTTP and Arrow Flight until stopped."""
+    """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
     from tidemill.cli.running import create_from, open_mill, summary_of
     from tidemill.cli.settings import settings
     from tidemill.serve.access.settings import ServerSettings
@@ -134,6 +137,7 @@ def serve(
         host=host,
         port=port,
         flight_port=flight_port,
+        pg_port=pg_port,
         tokens=tokens,
         tls_certificate=tls_certificate,
         tls_key=tls_key,

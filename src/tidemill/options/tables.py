@@ -60,6 +60,13 @@ MAX_ERROR_RATIO = Option(
     alterable=True,
 )
 METADATA_COLUMN = Option("metadataColumn", TEXT, None, "name of a column that says which file a row comes from")
+PRIORITY = Option(
+    "priority",
+    number(1, 100),
+    1,
+    "the table's share of an epoch while several tables wait: twice the number, twice the bytes",
+    alterable=True,
+)
 RETAIN_BYTES = Option(
     "retainBytes",
     Kind("a size in bytes, with k, m or g, 0, or all", _retained),
@@ -90,5 +97,6 @@ TABLE_OPTIONS = OptionGroup(
         MAX_ERRORS,
         MAX_ERROR_RATIO,
         METADATA_COLUMN,
+        PRIORITY,
     ),
 )

@@ -57,7 +57,8 @@ class Root:
     ------
     TidemillError
         TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013, TM1016 and TM1022
-        when it cannot be used; TM1040 and TM7006 for the time zone; TM5045 for a table whose files must not be read.
+        when it cannot be used; TM1040 and TM7006 for the time zone; TM5045 for a table or sink whose path is not
+        allowed.
         Nothing has been changed then. Only the buffer directory of this host is checked.
     """
 
@@ -76,6 +77,8 @@ class Root:
             self.recovered.store.check_buffer()
             for table in self.recovered.catalog.tables.values():
                 self.allowed.check(table.name, table.options)
+            for sink in self.recovered.catalog.sinks.values():
+                self.allowed.check_target(sink.name, sink.location, sink.options)
             self.warnings = _warnings(self.recovered)
             make_readers_file(self.objects.directory)
         except BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import signal
 import socket
 import threading
@@ -17,11 +18,13 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
+from tidemill.serve.http.inspection.routers import ROUTERS
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
 
 if TYPE_CHECKING:
     from tidemill.serve.flight.server import FlightServer
+    from tidemill.serve.postgres.listener import PostgresListener
 
 
 class Server:
@@ -36,7 +39,7 @@ class Server:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.addresses: dict[str, str] = {}
-        self._app = application(service)
+        self._app = application(service, ROUTERS)
         settings = service.settings
         self._socket = _listening(settings.host, settings.port)
         config = uvicorn.Config(
@@ -53,6 +56,7 @@ class Server:
         self._http = _Uvicorn(config)
         self._thread: threading.Thread | None = None
         self._flight: FlightServer | None = None
+        self._postgres = None if settings.pg_port is None else _postgres_listener(service, settings.pg_port)
 
     def __enter__(self) -> Server:
         settings = self.service.settings
@@ -67,6 +71,10 @@ class Server:
             self._flight = _flight_server(self.service)
             scheme = "grpc+tls" if settings.tls_certificate else "grpc"
             self.addresses["flight"] = f"{scheme}://{shown}:{self._flight.port}"
+        if self._postgres is not None:
+            self._postgres.start()
+            port = self._postgres.port
+            self.addresses["postgresql"] = f"postgresql://{shown}:{port}/tidemill"
         write_addresses(self.service.mill.root, self.addresses)
         return self
 
@@ -75,6 +83,8 @@ class Server:
         self._app.state.signal.stop()
         if self._flight is not None:
             self._flight.shutdown()
+        if self._postgres is not None:
+            self._postgres.close()
         self._http.should_exit = True
         if self._thread is not None:
             self._thread.join()
@@ -133,6 +143,20 @@ def _flight_server(service: Service) -> FlightServer:
         raise _cannot_listen(got) from error
 
 
+def _postgres_listener(service: Service, port: int) -> PostgresListener:
+    """What listens for PostgreSQL's protocol. TM8006 when the address cannot be had, TM8100 without DuckDB."""
+    if importlib.util.find_spec("duckdb") is None:
+        raise TidemillError(
+            "TM8100",
+            "PostgreSQL's protocol needs a package that is not installed",
+            got="duckdb",
+            hint="pip install 'tidemill[postgres]'",
+        )
+    from tidemill.serve.postgres.listener import PostgresListener
+
+    return PostgresListener(service, _listening(service.settings.host, port))
+
+
 def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> None:
     """Serve a mill until SIGINT or SIGTERM comes; then the newest epoch is sealed, and made durable by whoever closes
     the mill.
@@ -159,7 +183,7 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
             mill.start(settings.idle_seconds)
             say(f"serving {mill.root} at epoch {mill.epoch}")
             for protocol, address in server.addresses.items():
-                say(f"  {protocol:10}{address}")
+                say(f"  {protocol:12}{address}")
             ended.wait()
             say("stopping")
     finally:

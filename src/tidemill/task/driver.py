@@ -17,6 +17,7 @@ from typing import TypeVar
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.task.dataflow.operator import Context, Operator, Output, SourceOperator
 from tidemill.task.functions.columns.sizes import out_of_memory
+from tidemill.task.view_limits import ViewLimits
 
 _T = TypeVar("_T")
 
@@ -32,14 +33,23 @@ class Pause(Enum):
 
 
 class Driver:
-    """A pipeline: a source operator and the operators after it, reused for every epoch."""
+    """A pipeline: a source operator and the operators after it, reused for every epoch.
 
-    def __init__(self, operators: tuple[Operator, ...]) -> None:
+    Parameters
+    ----------
+    operators : tuple of Operator
+    limits : ViewLimits, optional
+        What the views behind them may take.
+    """
+
+    def __init__(self, operators: tuple[Operator, ...], limits: ViewLimits | None = None) -> None:
         head = operators[0]
         assert isinstance(head, SourceOperator)
         self.source: SourceOperator = head
         self.operators = operators
         self._broken: set[int] = set()
+        self._limits = limits
+        self._limited = {i for i, o in enumerate(operators) if limits is not None and limits.watches(o.step)}
 
     def begin(self, context: Context) -> None:
         """Start an epoch."""
@@ -110,7 +120,7 @@ class Driver:
         """
         started = time.perf_counter()
         try:
-            return function()
+            return self._call_within_limits(position, function) if position in self._limited else function()
         except (EvaluationError, MemoryError) as error:
             self._break(position, error)
         except (TidemillError, OSError, EOFError):
@@ -122,6 +132,11 @@ class Driver:
         finally:
             self.operators[position].stats.milliseconds += (time.perf_counter() - started) * 1e3
         return None
+
+    def _call_within_limits(self, position: int, function: Callable[[], _T]) -> _T:
+        assert self._limits is not None
+        operator = self.operators[position]
+        return self._limits.call(operator.step, operator.context.budget, function)
 
     def _break(self, position: int, error: EvaluationError | MemoryError) -> None:
         """The views behind this operator stop; the rest of the task goes on, so the pipeline still drains."""

@@ -25,6 +25,7 @@ from tidemill.task.dataflow.exchange import ExchangeSink, ExchangeSource, LocalE
 from tidemill.task.dataflow.operator import Context, Operator, OperatorStats, Output, SourceOperator
 from tidemill.task.driver import Driver, Pause
 from tidemill.task.program import Program, Step
+from tidemill.task.view_limits import ViewLimits
 
 
 class Task:
@@ -40,7 +41,8 @@ class Task:
         self.pending: Future[None] | None = None
         self._inboxes: dict[int, LocalExchange] = {}
         self._sources: dict[int, SourceOperator] = {}
-        self._drivers = _wire(program, depth, self._inboxes, self._sources)
+        self._limits = ViewLimits(program) if program.limits else None
+        self._drivers = _wire(program, depth, self._inboxes, self._sources, self._limits)
         self.outgoing = outgoing(program, depth)
         """Exchanges that start here, as :func:`outgoing` has them."""
         self._epoch: dict[int, Iterator[tuple[int, Output] | Pause]] | None = None
@@ -54,6 +56,8 @@ class Task:
 
     def begin(self, context: Context) -> None:
         """Start an epoch for one partition."""
+        if self._limits is not None:
+            self._limits.begin()
         for driver in self._drivers:
             driver.begin(context)
         self._epoch = {number: driver.run() for number, driver in enumerate(self._drivers)}
@@ -195,6 +199,7 @@ def _wire(
     depth: int,
     inboxes: dict[int, LocalExchange],
     sources: dict[int, SourceOperator],
+    limits: ViewLimits | None,
 ) -> list[Driver]:
     """Cut the steps of one depth into pipelines, in topological order."""
     steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
@@ -229,7 +234,7 @@ def _wire(
         if consumers[at]:
             targets = tuple((out, exchanges[c], port, steps[c].created_at_epoch) for c, port, out in consumers[at])
             operators.append(ExchangeSink(at, targets, leaving[at]))
-        drivers.append(Driver(tuple(operators)))
+        drivers.append(Driver(tuple(operators), limits))
     return drivers
 
 

@@ -137,7 +137,7 @@ class RowBuilder:
         rules = TextRules(
             self.options.quote if quotes else NO_BYTE,
             self.options.trim,
-            np.frombuffer(self.options.null_text, np.uint8),
+            np.frombuffer(bytearray(self.options.null_text), np.uint8),
         )
         texts, plain = plain_texts(data, fields, self.options, [c.field.type for c in self.columns])
         kept = None

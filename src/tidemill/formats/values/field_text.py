@@ -39,7 +39,7 @@ class TextRules:
     trim : int
         Sum of ``TRIM_LEADING`` and ``TRIM_TRAILING``: spaces and tabs outside quotes that do not count.
     null_text : ndarray of uint8
-        The bytes that stand for NULL.
+        The bytes that stand for NULL; writable as those of a constant are, so that kernels are compiled for one type.
     """
 
     quote: int

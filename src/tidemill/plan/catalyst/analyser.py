@@ -11,6 +11,7 @@ import json
 import re
 import threading
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -31,7 +32,18 @@ from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
-from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Query, Source, Statement
+from tidemill.plan.sql.own_statements import AsTable, own_statement
+from tidemill.plan.sql.statements import (
+    AlterSink,
+    AlterTable,
+    AlterView,
+    CreateSink,
+    CreateTable,
+    CreateView,
+    Query,
+    Source,
+    Statement,
+)
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.zones import UTC
 
@@ -157,14 +169,25 @@ class Catalyst:
         statement = statements.classify(source)
         if statement is not None:
             return statement
-        text, or_replace = statements.without_or_replace(source.text)
+        own = own_statement(source)
+        if own is not None and not isinstance(own, AsTable):
+            return own
+        kind = "" if own is None else own.kind
+        text, or_replace = statements.without_or_replace(source.text if own is None else own.text)
         text, static = statements.without_static(text)
         text, alters = statements.with_properties(text)
         try:
             plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
-            raise _parse_error(error, source, text) from error
+            raise parse_error(error, source, text) from error
         match plan.getClass().getSimpleName():
+            case "CreateTable" if own is not None:
+                made = _create_table(plan, source, static)
+                return CreateSink(made.name, own.view, made.format, made.options, made.if_not_exists)
+            case "SetTableProperties" if kind:
+                return _altering(kind, _altered(plan), string_map(plan.properties()))
+            case "UnsetTableProperties" if kind:
+                return _altering(kind, _altered(plan), dict.fromkeys(map(str, elements(plan.propertyKeys()))))
             case "CreateTable":
                 return _create_table(plan, source, static)
             case "CreateMaterializedViewAsSelect":
@@ -179,7 +202,8 @@ class Catalyst:
             "TM2003",
             "this statement is not supported",
             got=source.text.splitlines()[0][:80],
-            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
+            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, ALTER VIEW, CREATE and ALTER SINK, DROP, SHOW, "
+            "DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
         )
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
@@ -212,7 +236,7 @@ class Catalyst:
                 )
             plan = self._optimized(execution)
         except ParseException as error:
-            raise _parse_error(error, Source(text)) from error
+            raise parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
             raise analysis_error(error, text, at) from error
         except Py4JJavaError as error:
@@ -377,6 +401,10 @@ def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
     return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
 
 
+def _altering(kind: str, name: str, changes: Mapping[str, str | None]) -> AlterSink | AlterView:
+    return AlterSink(name, options=changes) if kind == "SINK" else AlterView(name, properties=changes)
+
+
 def _altered(plan: Any) -> str:
     """The table of an ALTER TABLE."""
     return str(plan.table().multipartIdentifier().apply(0)).lower()
@@ -411,7 +439,7 @@ def _options(pairs: Any) -> dict[str, str]:
     return options
 
 
-def _parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
+def parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
     """TM2001 with the place in the source. Spark may have ``parsed`` another text, in which one word is longer."""
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)

@@ -11,6 +11,7 @@ from tidemill.plan.lowering.assemble import Assembler
 from tidemill.task.program import (
     Input,
     LookupJoin,
+    Operation,
     PairSums,
     Program,
     ScanStep,
@@ -22,6 +23,7 @@ from tidemill.task.program.costs import Cost, CostClass
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from tidemill.task.expressions.texts import Names
     from tidemill.task.program import TableSource
 
 QUERY = "(query)"
@@ -117,14 +119,7 @@ class _Explanation:
         return found
 
     def _sent(self, number: int, source: Input) -> str | None:
-        if self._steps[source.step].depth == self._steps[number].depth:
-            return None
-        if source.broadcast:
-            return "to all partitions"
-        columns = self._exchanged_by[source.step]
-        if columns is None:
-            return None
-        return f"by [{', '.join(columns)}]" if columns else "to one partition"
+        return sent(self._program, self._exchanged_by, number, source)
 
     def _exchanges(self) -> list[str]:
         return [f"exchange: #{a} to #{b} {how}" for (a, b), how in self._edges().items()]
@@ -140,12 +135,7 @@ class _Explanation:
         ]
 
     def _in_small(self, number: int) -> bool:
-        """Whether a step looks rows up in a small side."""
-        operation = self._steps[number].operation
-        lookup = isinstance(operation, LookupJoin) or (
-            isinstance(operation, PairSums) and operation.complete is not None
-        )
-        return lookup and any(t.id in self._assembler.small.looked_up for t in operation.read_tables)
+        return in_small(self._steps[number].operation, self._assembler.small.looked_up)
 
     def _fed_by(self, tables: Collection[str]) -> set[int]:
         """Steps that only some tables give rows to."""
@@ -180,9 +170,7 @@ class _Explanation:
             spent = Cost(spent.kind, "only while static tables load")
         elif number in self._rare:
             spent = Cost(spent.kind, "only when small tables change")
-        text = step.operation.text(names, self._columns[number])
-        if self._in_small(number):
-            text = text.replace("a complete side", "a small side").replace("which is complete", "which is small")
+        text = of_small(step.operation.text(names, self._columns[number]), self._in_small(number))
         lines = [f"  #{number} superstep {step.depth}  {text}{arrow}   {spent}"]
         written, read = self._written(number), self._read(number)
         for table in dict.fromkeys((*written, *read)):
@@ -190,6 +178,37 @@ class _Explanation:
             cut = ", dropped behind the watermark" if table.id in self._retained else ""
             lines.append(f"       state {table.id}: {' and '.join(done)}, {_key(table)}{cut}")
         return lines
+
+
+def sent(program: Program, exchanged_by: Sequence[Names | None], number: int, source: Input) -> str | None:
+    """How the rows of an input of a step are spread over partitions; None where they stay in theirs.
+
+    Parameters
+    ----------
+    exchanged_by : sequence
+        As :func:`~tidemill.plan.explain.column_names.exchange_columns` gives it.
+    """
+    if program.steps[source.step].depth == program.steps[number].depth:
+        return None
+    if source.broadcast:
+        return "to all partitions"
+    columns = exchanged_by[source.step]
+    if columns is None:
+        return None
+    return f"by [{', '.join(columns)}]" if columns else "to one partition"
+
+
+def in_small(operation: Operation, small: Collection[str]) -> bool:
+    """Whether an operation looks rows up in a small side: in one of the state tables ``small``."""
+    lookup = isinstance(operation, LookupJoin) or (isinstance(operation, PairSums) and operation.complete is not None)
+    return lookup and any(t.id in small for t in operation.read_tables)
+
+
+def of_small(text: str, small: bool) -> str:
+    """The text of an operation, which takes a side that does not change in the epoch to be complete."""
+    if not small:
+        return text
+    return text.replace("a complete side", "a small side").replace("which is complete", "which is small")
 
 
 def _key(table: StateTable) -> str:

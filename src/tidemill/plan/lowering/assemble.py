@@ -28,6 +28,7 @@ from tidemill.plan.algebra.nodes import (
     Union,
     Window,
     children,
+    relations,
     summed,
 )
 from tidemill.plan.lowering.analysis.calculations import calculation, finishing, finishing_can_fail
@@ -58,6 +59,7 @@ from tidemill.task.program import (
     StoreKeyed,
     StoreRows,
     TableSource,
+    ViewLimit,
     multiset_table,
 )
 
@@ -115,7 +117,16 @@ class Assembler:
             self._sinks[view.name] = []
             self.keep(self._store(view))
         steps = with_raw_filters(self._with_views())
-        return Program(steps, fingerprint_program(steps))
+        limited = [v for v in self.views.values() if v.limits != (None, None)]
+        limits = tuple(ViewLimit(v.name, *v.limits, self._readers(v.name)) for v in limited)
+        return Program(steps, fingerprint_program(steps, limits), limits)
+
+    def _readers(self, name: str) -> frozenset[str]:
+        """The views that read a view, directly or not."""
+        found = {name}
+        while more := {v.name for v in self.views.values() if found & set(relations(v.root))} - found:
+            found |= more
+        return frozenset(found - {name})
 
     def retention(self) -> dict[str, tuple[Lag, ...]]:
         """State tables that compaction may cut: a row goes when it lies below every one of these lags.
@@ -331,9 +342,9 @@ class Assembler:
         )
 
 
-def fingerprint_program(steps: tuple[Step, ...]) -> str:
+def fingerprint_program(steps: tuple[Step, ...], limits: tuple[ViewLimit, ...]) -> str:
     """Names a program among all that a worker process may meet."""
-    return hashlib.sha256(pickle.dumps(steps)).hexdigest()[:16]
+    return hashlib.sha256(pickle.dumps((steps, limits))).hexdigest()[:16]
 
 
 def state_tables(program: Program, view: str | None = None) -> dict[str, StateTable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidemill.plan.algebra.nodes import Node, Scan
-from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition, comes_later
 from tidemill.plan.lowering.analysis.placement import after_calculation
 from tidemill.plan.lowering.kept.file_versions import version_steps
 from tidemill.plan.lowering.kept.kept_tables import kept_rows_plan
@@ -75,7 +75,7 @@ class Scans:
     def _comes_later(self, table: str, created_at_epoch: int) -> bool:
         """Whether a reader created at an epoch must begin with the rows that a table had kept by then."""
         kept = self._tables[table].kept
-        return kept is not None and created_at_epoch > kept.created_at_epoch
+        return kept is not None and comes_later(created_at_epoch, kept.created_at_epoch)
 
     def scan(self, node: Scan, created_at_epoch: int) -> int:
         if node.relation in self._tables:

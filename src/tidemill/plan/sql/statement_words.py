@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemill.errors import TidemillError, nearest, without_secrets
+from tidemill.plan.sql.own_statements import own_statement
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, Source, classify, split_script, tokens, words
 
 READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -90,6 +91,7 @@ def check_script(text: str) -> list[Source]:
         if head(source) not in _DECLARING:
             raise declares_nothing(source)
         classify(source)
+        own_statement(source)
         _check_parts(source)
     return found
 
@@ -131,8 +133,8 @@ def declares_nothing(source: Source) -> TidemillError:
         "TM2003",
         "this statement declares nothing",
         got=_line(source),
-        hint="CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER, DROP; `tidemill query` reads, and in a pipeline so does "
-        "a SELECT inside a function",
+        hint="CREATE TABLE, CREATE MATERIALIZED VIEW, CREATE SINK, ALTER, DROP; `tidemill query` reads, and in a "
+        "pipeline so does a SELECT inside a function",
     )
 
 

@@ -60,10 +60,14 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class AlterTable:
-    """``ALTER TABLE name SET OPTIONS (name 'value', ...)``, or ``UNSET OPTIONS (name, ...)``: None resets an option."""
+    """``ALTER TABLE name PAUSE|RESUME|SET OPTIONS (...)|UNSET OPTIONS (...)``; None resets an option.
+
+    ``paused`` is None where options are changed.
+    """
 
     name: str
-    options: Mapping[str, str | None]
+    options: Mapping[str, str | None] = field(default_factory=dict)
+    paused: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,43 @@ class CreateView:
 
 
 @dataclass(frozen=True)
+class AlterView:
+    """``ALTER [MATERIALIZED] VIEW name PAUSE|RESUME|SET TBLPROPERTIES (...)|UNSET TBLPROPERTIES (...)``.
+
+    ``paused`` is None where properties are changed; None resets one.
+    """
+
+    name: str
+    paused: bool | None = None
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CreateSink:
+    """``CREATE SINK [IF NOT EXISTS] name FROM view INTO target OPTIONS (...)``."""
+
+    name: str
+    view: str
+    target: str
+    options: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterSink:
+    """``ALTER SINK name PAUSE|RESUME|SET OPTIONS (...)|UNSET OPTIONS (...)``; None resets an option.
+
+    ``paused`` is None where options are changed.
+    """
+
+    name: str
+    paused: bool | None = None
+    options: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Drop:
-    """``DROP TABLE|VIEW [IF EXISTS] name``."""
+    """``DROP TABLE|VIEW|SINK [IF EXISTS] name``."""
 
     kind: str
     name: str
@@ -92,7 +131,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Show:
-    """``SHOW TABLES`` or ``SHOW VIEWS``."""
+    """``SHOW TABLES``, ``SHOW VIEWS``, ``SHOW SINKS`` or ``SHOW QUEUES``."""
 
     kind: str
 
@@ -118,7 +157,19 @@ class Query:
     text: str
 
 
-Statement: TypeAlias = CreateTable | AlterTable | CreateView | Drop | Show | Describe | Explain | Query
+Statement: TypeAlias = (
+    CreateTable
+    | AlterTable
+    | CreateView
+    | AlterView
+    | CreateSink
+    | AlterSink
+    | Drop
+    | Show
+    | Describe
+    | Explain
+    | Query
+)
 
 
 def split_script(script: str) -> list[Source]:
@@ -246,7 +297,7 @@ def classify(source: Source) -> Statement | None:
                 "TM2001", "the SQL cannot be parsed", got="EXPLAIN INCREMENTAL alone", hint="write a SELECT after it"
             )
         return Explain(query)
-    if names[:2] in (["SHOW", "TABLES"], ["SHOW", "VIEWS"]):
+    if names[:1] == ["SHOW"] and names[1:2] in (["TABLES"], ["VIEWS"], ["SINKS"], ["QUEUES"]):
         return Show(names[1].lower())
     if names[:1] in (["DESCRIBE"], ["DESC"]):
         skip = 2 if names[1:2] in (["TABLE"], ["VIEW"]) else 1
@@ -256,17 +307,19 @@ def classify(source: Source) -> Statement | None:
         if names[at : at + 1] == ["MATERIALIZED"]:
             at += 1
         kind = names[at : at + 1]
-        if kind in (["TABLE"], ["VIEW"]):
+        if kind in (["TABLE"], ["VIEW"], ["SINK"]):
             if_exists = names[at + 1 : at + 3] == ["IF", "EXISTS"]
             end = head[at + 2 if if_exists else at][1]
             return Drop(kind[0].lower(), unquoted_name(source.text[end:]), if_exists)
     table = names[1:2] == ["TABLE"] or names[1:3] == ["STATIC", "TABLE"]
-    if names[:1] == ["CREATE"] and not table and "MATERIALIZED" not in names[:4]:
+    ours = table or names[1:2] == ["SINK"]
+    if names[:1] == ["CREATE"] and not ours and "MATERIALIZED" not in names[:4]:
         raise TidemillError(
             "TM2003",
             "this kind of CREATE is not supported",
             got=" ".join(names[:3]),
-            hint="CREATE TABLE name (...) USING format OPTIONS (...), or CREATE MATERIALIZED VIEW name AS SELECT ...",
+            hint="CREATE TABLE name (...) USING format OPTIONS (...), CREATE MATERIALIZED VIEW name AS SELECT ..., or "
+            "CREATE SINK name FROM view INTO target OPTIONS (...)",
         )
     if names[:1] in (["SELECT"], ["WITH"], ["VALUES"], ["FROM"]):
         return Query(source.text)

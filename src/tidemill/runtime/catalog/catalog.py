@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.errors import TidemillError, nearest
+from tidemill.options.views import MAX_TASK_MEMORY, MAX_TASK_TIME, POSITION, PRIORITY, TAIL, value_of
 from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.node_memo import NodeMemo
 from tidemill.plan.algebra.nodes import Node, relations
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.catalog.failing_rows import FailingRows
+from tidemill.runtime.catalog.pause import Pause
+from tidemill.runtime.catalog.sinks import Sink, sink_from_json
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
 from tidemill.task.program import ReadPlan
 from tidemill.zones import UTC, check_zone
+
+
+def not_maintained(reader: str, views: Sequence[str]) -> TidemillError:
+    """TM2063: something reads views that are paused or have failed."""
+    return TidemillError(
+        "TM2063",
+        "a view cannot read views that are not maintained",
+        got=f"{reader} reads {', '.join(views)}",
+        hint=f"ALTER VIEW {views[0]} RESUME, and wait until it is fresh; what was paused with it follows",
+    )
+
 
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
@@ -30,7 +44,8 @@ class View:
     ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
-    from these. Both are found once, when the view is created (``runtime/catalog/view_plans.py``).
+    from these. Both are found once, when the view is created (``runtime/catalog/view_plans.py``). ``paused`` is set
+    while it is not maintained (``runtime/catalog/pauses.py``).
     """
 
     name: str
@@ -47,10 +62,26 @@ class View:
     failing: FailingRows = field(default_factory=FailingRows)
     node_names: tuple[str, ...] = ()
     read: ReadPlan | None = None
+    paused: Pause | None = None
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether it stands for rows that were admitted before it was created."""
+        return value_of(POSITION, self.properties) != TAIL
+
+    @property
+    def group(self) -> int:
+        """Names the views that share work: those created at one epoch, and a view without history alone.
+
+        It is the epoch of creation, to which history is addressed, or a negative number.
+        """
+        return self.created_at_epoch if self.reads_history else -int(self.uid.rpartition("#")[2])
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
-        return ViewDefinition(self.name, self.uid, self.root, self.created_at_epoch, self.sizes, self.node_names)
+        time, memory = (value_of(limit, self.properties) for limit in (MAX_TASK_TIME, MAX_TASK_MEMORY))
+        limits = (None if time is None else time / 1e6, memory)
+        return ViewDefinition(self.name, self.uid, self.root, self.group, self.sizes, self.node_names, limits)
 
 
 @dataclass(frozen=True)
@@ -63,7 +94,7 @@ class Former:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All tables and views, in the order they were created. Immutable; part of every version.
+    """All tables, views and sinks, in the order they were created. Immutable; part of every version.
 
     ``time_zone`` is that in which texts of tables without a zone, and expressions of views, are computed.
     ``pending`` has the views that are being built to replace those of these names
@@ -76,6 +107,7 @@ class Catalog:
     pending: Mapping[str, View] = field(default_factory=dict)
     former: tuple[Former, ...] = ()
     time_zone: str = UTC
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
 
     def in_zone(self, time_zone: str) -> Catalog:
         """With the time zone that a mill is opened with; an empty text keeps that of the root.
@@ -125,6 +157,14 @@ class Catalog:
         table = self.tables[name].with_options(options)
         return replace(self, tables={**self.tables, name: table})
 
+    def with_paused_table(self, name: str, paused: bool) -> Catalog:
+        """With a table of which no rows are admitted, or are again. TM2012 when there is no such table."""
+        if name not in self.tables:
+            raise self.unknown(name, "table")
+        if self.tables[name].paused == paused:
+            return self
+        return replace(self, tables={**self.tables, name: replace(self.tables[name], paused=paused)})
+
     def add_view(
         self, name: str, query: str, root: Node, created_at_epoch: int, properties: Mapping[str, str] | None = None
     ) -> Catalog:
@@ -139,7 +179,7 @@ class Catalog:
         Raises
         ------
         TidemillError
-            TM2012 when there is none of that name, TM2013 while a view reads it.
+            TM2012 when there is none of that name, TM2013 while a view reads it, TM8206 while a sink does.
         """
         present: Mapping[str, Any] = self.tables if kind == "table" else self.views
         if name not in present:
@@ -152,6 +192,14 @@ class Catalog:
                 f"this {kind} is read by views",
                 got=f"{name} is read by {', '.join(readers)}",
                 hint="drop those views first",
+            )
+        sinks = [s.name for s in self.sinks.values() if s.view in (name, name + ERRORS_SUFFIX)]
+        if sinks:
+            raise TidemillError(
+                "TM8206",
+                "this is read by sinks",
+                got=f"{kind} {name} is read by {', '.join(sinks)}",
+                hint="DROP SINK first",
             )
         kept: dict[str, Any] = {k: v for k, v in present.items() if k != name}
         former = self._former_without(name)
@@ -238,7 +286,7 @@ class Catalog:
 
     def active_views(self) -> list[View]:
         """Views and replacements that are maintained, each after those it reads."""
-        return [v for v in self.everything.values() if v.failure is None]
+        return [v for v in self.everything.values() if v.failure is None and v.paused is None]
 
     def views_at(self, epoch: int) -> dict[str, View]:
         """The views as they were at an epoch, as far as that is remembered."""
@@ -253,8 +301,22 @@ class Catalog:
         return set(relations(root)) & self.tables.keys()
 
     def histories(self) -> set[tuple[str, int]]:
-        """Tables that views read themselves, each with the epoch in which such a view was created."""
-        return {(t, view.created_at_epoch) for view in self.active_views() for t in self.tables_read_by(view.root)}
+        """Tables of which views read history, each with the group of such a view."""
+        return {(t, view.group) for view in self.active_views() for t in self.history_read_by(view)}
+
+    def history_read_by(self, view: View) -> set[str]:
+        """Tables whose rows before the creation of a view are read again for it; of a view without history, static."""
+        tables = self.tables_read_by(view.root) - self.kept_tables()
+        return tables if view.reads_history else {t for t in tables if self.tables[t].static}
+
+    def priorities(self) -> dict[tuple[str, int], int]:
+        """The highest priority of the views that wait for the history of a table, by table and group."""
+        found: dict[tuple[str, int], int] = {}
+        for view in self.active_views():
+            for table in self.history_read_by(view):
+                key = table, view.group
+                found[key] = max(found.get(key, 1), value_of(PRIORITY, view.properties))
+        return found
 
     def kept_tables(self) -> set[str]:
         """Tables whose rows are kept, so that no view reads their files again."""
@@ -275,8 +337,10 @@ class Catalog:
         return set(relations(root)) & self.everything.keys()
 
     def check_reads_no_failed(self, root: Node) -> None:
-        """TM2015 when a query reads a view that has failed, or is in error."""
-        for name in self.views_read_by(root):
+        """TM2015 when a query reads a view that has failed, or is in error, TM2063 when it reads one that is paused."""
+        for name in sorted(self.views_read_by(root)):
+            if self.views[name].paused is not None:
+                raise not_maintained("this query", [name])
             failing, failure = self.in_error(name), self.views[name].failure
             if failure is not None:
                 raise TidemillError(
@@ -339,6 +403,7 @@ class Catalog:
             "pending": [_view_to_json(v) for v in self.pending.values()],
             "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
             "time_zone": self.time_zone,
+            "sinks": [s.to_json() for s in self.sinks.values()],
         }
 
     @staticmethod
@@ -360,7 +425,8 @@ class Catalog:
         views = {v["name"]: _view_from_json(v) for v in data["views"]}
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
-        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC))
+        sinks = {s["name"]: sink_from_json(s) for s in data.get("sinks", ())}
+        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC), sinks)
 
 
 _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refused")} | {
@@ -372,7 +438,8 @@ _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refus
 
 def _view_to_json(view: View) -> dict[str, Any]:
     plain = {stored: getattr(view, name) for name, stored in _STORED.items()}
-    maps = {"properties": dict(view.properties), "sizes": dict(view.sizes), "failing": vars(view.failing)}
+    maps: dict[str, Any] = {"properties": dict(view.properties), "sizes": dict(view.sizes)}
+    maps |= {"failing": vars(view.failing)} | ({"paused": vars(view.paused)} if view.paused else {})
     encoded = _ENCODED.get(view.root)
     if encoded is None or encoded[0] is not view.read:
         plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
@@ -391,19 +458,5 @@ def _view_from_json(data: Mapping[str, Any]) -> View:
     names = tuple(data["node_names"])
     plain = {name: data[stored] for name, stored in _STORED.items()}
     maps = {n: data.get(n, {}) for n in ("properties", "sizes")}
-    return View(**plain, **maps, **plans, node_names=names, failing=FailingRows(**failing))
-
-
-PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}
-"""Properties of a view, and the values of each."""
-
-
-def check_properties(properties: Mapping[str, str]) -> None:
-    """TM2014 for a property of a view, or a value of one, that does not exist."""
-    for name, value in properties.items():
-        if name not in PROPERTIES:
-            raise TidemillError("TM2014", "unknown property of a view", got=name, hint=nearest(name, PROPERTIES))
-        if value not in PROPERTIES[name]:
-            raise TidemillError(
-                "TM2014", f"bad value of property {name}", got=value, hint=nearest(value, PROPERTIES[name])
-            )
+    paused = Pause(**data["paused"]) if "paused" in data else None
+    return View(**plain, **maps, **plans, node_names=names, failing=FailingRows(**failing), paused=paused)

@@ -8,12 +8,22 @@ from pyspark.sql import DataFrame
 
 from tidemill.errors import TidemillError
 from tidemill.options.option import lowered
+from tidemill.options.views import (
+    BACKFILL,
+    EMPTY_SUM,
+    POSITION,
+    TAIL,
+    check_properties,
+    fixed,
+    value_of,
+    with_changes,
+)
 from tidemill.plan.algebra.nodes import Node, Project
 from tidemill.plan.rules import rewrite
 from tidemill.plan.sql.empty_sums import zero_for_empty
-from tidemill.plan.sql.statements import CreateTable, CreateView
-from tidemill.runtime.catalog import replacements
-from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
+from tidemill.plan.sql.statements import AlterTable, AlterView, CreateTable, CreateView
+from tidemill.runtime.catalog import pauses, replacements
+from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
 from tidemill.runtime.tables.table_options import alterable
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 from tidemill.task.expressions import Ref
@@ -30,10 +40,34 @@ def with_table(catalog: Catalog, statement: CreateTable, created_at_epoch: int, 
     return catalog.add_table(statement, created_at_epoch)
 
 
-def altered(catalog: Catalog, name: str, options: Mapping[str, str | None], allowed: AllowedPaths) -> Catalog:
-    """The catalog with other options of a table. Errors as :meth:`AllowedPaths.check`, :meth:`Catalog.with_options`."""
-    allowed.check(name, {k.lower(): v for k, v in options.items() if v is not None})
-    return catalog.with_options(name, options)
+def altered(catalog: Catalog, statement: AlterTable, allowed: AllowedPaths) -> Catalog:
+    """The catalog with a table paused, resumed, or with other options.
+
+    Errors as :meth:`AllowedPaths.check`, :meth:`Catalog.with_options`.
+    """
+    if statement.paused is not None:
+        return catalog.with_paused_table(statement.name, statement.paused)
+    allowed.check(statement.name, {k.lower(): v for k, v in statement.options.items() if v is not None})
+    return catalog.with_options(statement.name, statement.options)
+
+
+def altered_view(catalog: Catalog, statement: AlterView, epoch: int, admitted: Mapping[str, int]) -> Catalog:
+    """The catalog with a view paused, resumed, or with other properties.
+
+    Errors as :func:`pauses.paused`, :func:`pauses.resumed`, :func:`with_changes`.
+    """
+    if statement.paused is None:
+        return pauses.with_properties(catalog, statement.name, lambda p: with_changes(p, statement.properties))
+    if statement.paused:
+        return pauses.paused(catalog, statement.name, epoch, admitted)
+    return pauses.resumed(catalog, statement.name, epoch)
+
+
+def changed_properties(catalog: Catalog, statement: CreateView) -> dict[str, str | None]:
+    """The properties that a repeated CREATE MATERIALIZED VIEW changes as ALTER VIEW would; None takes one back."""
+    before, after = catalog.views[statement.name].properties, statement.properties
+    names = (before.keys() | after.keys()) - fixed(before).keys() - fixed(after).keys()
+    return {name: after.get(name) for name in sorted(names) if before.get(name) != after.get(name)}
 
 
 def changed_limits(catalog: Catalog, statement: CreateTable) -> dict[str, str | None] | None:
@@ -57,7 +91,22 @@ def checked_root(catalog: Catalog, statement: CreateView, frame: DataFrame | Non
     check_properties(statement.properties)
     root = _view_root(plan, statement, frame)
     catalog.check_reads_no_failed(root)
+    if value_of(POSITION, statement.properties) == TAIL:
+        _check_tail(catalog, statement.name, root)
     return root
+
+
+def _check_tail(catalog: Catalog, name: str, root: Node) -> None:
+    """TM2064 for a view without history over a table that may delete rows of its history."""
+    deleting = [t for t in sorted(catalog.tables_read_by(root) - catalog.kept_tables()) if catalog.tables[t].op_column]
+    if deleting:
+        raise TidemillError(
+            "TM2064",
+            "a view of a table with deletions cannot begin at the tail",
+            got=f"{name} reads {', '.join(deleting)}",
+            hint="rows that it never had would be deleted from it: leave 'position' out, or read the table through a "
+            "view",
+        )
 
 
 def with_view(catalog: Catalog, statement: CreateView, root: Node, created_at_epoch: int, replace: bool) -> Catalog:
@@ -78,9 +127,24 @@ def with_view(catalog: Catalog, statement: CreateView, root: Node, created_at_ep
     return replacements.follow(catalog, name, created_at_epoch)
 
 
+def checked_history(view: View, gone: list[str]) -> list[str]:
+    """Warnings about rows that a new view cannot have any more. TM2061 if it must have all of them."""
+    if gone and value_of(POSITION, view.properties) == BACKFILL:
+        raise TidemillError(
+            "TM2061",
+            "a view cannot be filled with all rows of its tables: some are gone",
+            got=f"{view.name.removesuffix(NEXT)}: {gone[0].splitlines()[0]}",
+            hint="with 'position' = 'head' it begins with the rows that are there",
+        )
+    return gone
+
+
 def is_view(view: View, plan: Callable[..., Node], statement: CreateView) -> bool:
-    """Whether a view is what a statement would create, by the text of its query or by its plan."""
-    if dict(view.properties) != dict(statement.properties):
+    """Whether a view is what a statement would create, by the text of its query or by its plan.
+
+    Properties that ALTER VIEW can change do not count.
+    """
+    if fixed(view.properties) != fixed(statement.properties):
         return False
     if view.query.split() == statement.query.split():
         return True
@@ -105,7 +169,7 @@ def _view_root(plan: Callable[..., Node], statement: CreateView, frame: DataFram
     """
     try:
         root = plan(statement.query if frame is None else frame, statement.at)
-        if statement.properties.get("emptySum") != "zero":
+        if value_of(EMPTY_SUM, statement.properties) != "zero":
             return root
         if frame is not None:
             raise TidemillError(

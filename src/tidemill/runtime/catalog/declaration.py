@@ -13,15 +13,33 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError, placed
+from tidemill.options.views import fixed
 from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.catalyst.frames import description, struct, unreadable_frame
 from tidemill.plan.rules import rewrite
 from tidemill.plan.sql.statement_words import declares_nothing
-from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Drop, Source
-from tidemill.runtime.catalog import replacements
+from tidemill.plan.sql.statements import (
+    AlterSink,
+    AlterTable,
+    AlterView,
+    CreateSink,
+    CreateTable,
+    CreateView,
+    Drop,
+    Source,
+)
+from tidemill.runtime.catalog import replacements, sink_changes
 from tidemill.runtime.catalog.catalog import Catalog, View
-from tidemill.runtime.catalog.changes import altered, changed_limits, checked_root, with_table, with_view
+from tidemill.runtime.catalog.changes import (
+    altered,
+    altered_view,
+    changed_limits,
+    changed_properties,
+    checked_root,
+    with_table,
+    with_view,
+)
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 
@@ -112,6 +130,13 @@ class Declaration:
                         self._view(statement, None, may_replace)
                     case AlterTable():
                         self._alter(statement)
+                    case AlterView():
+                        self._alter_view(statement)
+                    case CreateSink():
+                        self._sink(statement)
+                    case AlterSink():
+                        changed = sink_changes.altered_sink(self.catalog, statement, self._allowed)
+                        self._adopt_sinks("change", statement.name, changed)
                     case Drop():
                         self._drop(statement)
                     case _:
@@ -180,11 +205,34 @@ class Declaration:
 
     def _alter(self, statement: AlterTable) -> None:
         before = self.catalog
-        self.catalog = altered(before, statement.name, statement.options, self._allowed)
+        self.catalog = altered(before, statement, self._allowed)
         if before.tables[statement.name] != self.catalog.tables[statement.name]:
             self.changes.append(Change("change", "table", statement.name))
 
+    def _alter_view(self, statement: AlterView) -> None:
+        before = self.catalog
+        self.catalog = altered_view(before, statement, self._created_at_epoch, {})
+        if before.views[statement.name] != self.catalog.views[statement.name] or before.pending != self.catalog.pending:
+            self.changes.append(Change("change", "view", statement.name))
+
+    def _sink(self, statement: CreateSink) -> None:
+        repeated = sink_changes.repeated(self.catalog, statement)
+        if repeated is not None:
+            self.catalog = repeated
+            return
+        made = sink_changes.with_sink(self.catalog, statement, self._created_at_epoch, self._allowed)
+        self._adopt_sinks("add", statement.name, made)
+
+    def _adopt_sinks(self, action: str, name: str, catalog: Catalog) -> None:
+        if catalog is not self.catalog:
+            self.changes.append(Change(action, "sink", name))
+        self.catalog = catalog
+
     def _drop(self, statement: Drop) -> None:
+        if statement.kind == "sink":
+            if not statement.if_exists or statement.name in self.catalog.sinks:
+                self._adopt_sinks("drop", statement.name, sink_changes.without_sink(self.catalog, statement.name))
+            return
         present = self.catalog.tables if statement.kind == "table" else self.catalog.views
         if statement.if_exists and statement.name not in present:
             return
@@ -197,6 +245,9 @@ class Declaration:
         self._declared.add(name)
         present = self.catalog.views.get(name)
         if present is not None and (statement.if_not_exists or (frame is None and self._is(present, statement))):
+            changed = {} if statement.if_not_exists else changed_properties(self.catalog, statement)
+            if changed:
+                self._alter_view(AlterView(name, properties=changed))
             return
         root = checked_root(self.catalog, statement, frame, self.plan)
         if present is None:
@@ -205,7 +256,7 @@ class Declaration:
             self.changes.append(Change("add", "view", name))
             return
         steady = not statement.or_replace and name not in self.catalog.pending
-        if steady and root == present.root and dict(statement.properties) == dict(present.properties):
+        if steady and root == present.root and fixed(statement.properties) == fixed(present.properties):
             return
         catalog = with_view(self.catalog, statement, root, self._created_at_epoch, replace=True)
         if catalog is self.catalog:
@@ -220,7 +271,7 @@ class Declaration:
         """Whether a view is as declared by the text of its query alone, so that it need not be planned."""
         steady = not statement.or_replace and view.name not in self.catalog.pending
         alike = view.query.split() == statement.query.split() and not self.catalyst.functions
-        return steady and alike and dict(view.properties) == dict(statement.properties)
+        return steady and alike and fixed(view.properties) == fixed(statement.properties)
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
         """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""

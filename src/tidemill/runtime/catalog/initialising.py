@@ -21,14 +21,14 @@ def initialising(
     Parameters
     ----------
     remaining : mapping
-        Bytes of history by the epoch at which the views were created that wait for it.
+        Bytes of history by the group of the views that wait for it.
     not_begun : collection of str
         Views that have had no epoch yet.
     """
     found: dict[str, int] = {}
     for view in catalog.active_views():
         upstream = catalog.views_read_by(view.root)
-        behind = remaining.get(view.created_at_epoch, 0) + sum(found.get(n, 0) for n in upstream)
+        behind = remaining.get(view.group, 0) + sum(found.get(n, 0) for n in upstream)
         waits = view.name in not_begun and (catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name))
         if behind or waits or any(n in found for n in upstream):
             found[view.name] = behind
@@ -41,16 +41,12 @@ def without_history(catalog: Catalog, lost: Mapping[tuple[str, int], TidemillErr
     Parameters
     ----------
     lost : mapping
-        By table and epoch at which the views were created.
+        By table and group of views.
     """
     definitions = {v.name: v.definition() for v in catalog.everything.values()}
     messages = {}
     for view in catalog.active_views():
-        errors = [
-            lost[t, view.created_at_epoch]
-            for t in base_tables(view.root, definitions)
-            if (t, view.created_at_epoch) in lost
-        ]
+        errors = [lost[t, view.group] for t in base_tables(view.root, definitions) if (t, view.group) in lost]
         if errors and view.complete_since is None:
             messages[view.name] = errors[0].message()
     return replacements.with_failures(catalog, messages, epoch)

@@ -75,7 +75,7 @@ def replaced(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
 
     def same(other: View) -> bool:
         alike = public(other.root) == view.root and dict(other.properties) == dict(view.properties)
-        return alike and other.failure is None
+        return alike and other.failure is None and other.paused is None
 
     present = catalog.views[view.name]
     if same(catalog.pending.get(view.name, present)):
@@ -86,6 +86,8 @@ def replaced(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
 def begin(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     """Begin to replace the view of this name; one that is being built in its place already is given up.
 
+    Views that read it are built again, too, unless they were paused themselves.
+
     Raises
     ------
     TidemillError
@@ -95,7 +97,7 @@ def begin(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     future = coming(catalog)
     _check_circle(future, name, view.root)
     _check_steady(catalog, view.root)
-    below = readers(future, name)
+    below = readers({n: v for n, v in future.items() if n == name or not _stays_paused(v)}, name)
     if below or readers(catalog.views, name):
         _check_columns(catalog.views[name], view.root.schema, [*below, *readers(catalog.views, name)])
     kept = {n: p for n, p in catalog.pending.items() if n != name and n not in below}
@@ -108,6 +110,11 @@ def begin(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
         uid += 1
     target = replace(catalog.views[name], refused=None)
     return replace(catalog, views={**catalog.views, name: target}, pending=kept, next_uid=uid)
+
+
+def _stays_paused(view: View) -> bool:
+    """Whether a view was paused itself, and not because of one that it reads."""
+    return view.paused is not None and not view.paused.because
 
 
 def follow(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:

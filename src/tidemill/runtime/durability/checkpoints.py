@@ -49,6 +49,8 @@ class Checkpoints:
         Uploads the runs that a version has only in buffers, for the checkpoint of a number.
     in_use : callable
         Gives the files that are being read or written.
+    published : callable
+        Called when a manifest has been written.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Checkpoints:
         grace: float,
         upload: Callable[[Version, int], list[Swap]],
         in_use: Callable[[], InUse],
+        published: Callable[[], None] = lambda: None,
     ) -> None:
         self._log = log
         self._store = store
@@ -69,6 +72,7 @@ class Checkpoints:
         self._epochs = epochs
         self._upload = upload
         self._collector = Collector(log, store, last, grace, in_use)
+        self._published = published
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
         self._pending: Sealed | None = None
@@ -249,6 +253,7 @@ class Checkpoints:
             self._uploading = frozenset()
             self.durable = Sealed(version, sealed.catalog)
         self._collector.published(published.number, version)
+        self._published()
 
     def _collect_sometimes(self) -> None:
         if self._collector.wait() <= 0:

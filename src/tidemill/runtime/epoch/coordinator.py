@@ -11,7 +11,7 @@ Readers take it without waiting for anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,8 +23,16 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.rescue.new_columns import NewColumnsError
-from tidemill.plan.sql.statements import CreateTable, CreateView, Statement
-from tidemill.runtime.catalog import changes, evolution, replacements, small_tables
+from tidemill.plan.sql.statements import (
+    AlterSink,
+    AlterTable,
+    AlterView,
+    CreateSink,
+    CreateTable,
+    CreateView,
+    Statement,
+)
+from tidemill.runtime.catalog import changes, evolution, pauses, replacements, sink_changes, small_tables
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.initialising import without_history
@@ -80,7 +88,6 @@ class Coordinator(MillState):
         self._turns = Turns(str(root.objects))
         self._jobs = EpochJobs(spark.sparkContext)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
-        self._claimed = False
         self._scattered = False
         self.went_back: list[int] = []
 
@@ -91,10 +98,31 @@ class Coordinator(MillState):
         with self.turn():
             self._adopt(changes.with_table(self.catalog, statement, self.version.epoch, self._root.allowed))
 
-    def alter_table(self, name: str, options: Mapping[str, str | None]) -> None:
-        """Change options of a table. Errors as :func:`~tidemill.runtime.catalog.changes.altered`."""
+    def alter_table(self, statement: AlterTable) -> None:
+        """Pause, resume or change a table. Errors as :func:`~tidemill.runtime.catalog.changes.altered`."""
         with self.turn():
-            self._adopt(changes.altered(self.catalog, name, options, self._root.allowed))
+            self._adopt(changes.altered(self.catalog, statement, self._root.allowed))
+
+    def alter_view(self, statement: AlterView) -> None:
+        """Pause, resume or change a view. Errors as :func:`~tidemill.runtime.catalog.changes.altered_view`."""
+        with self.turn():
+            self._adopt(changes.altered_view(self.catalog, statement, self.version.epoch, self._intake.admitted()))
+
+    def _retry_paused(self) -> None:
+        """Begin to build views again whose pause is over."""
+        for name in pauses.due(self.catalog, _now()):
+            self._adopt(pauses.resumed(self.catalog, name, self.version.epoch))
+
+    def create_sink(self, statement: CreateSink) -> None:
+        """Add a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.with_sink`."""
+        with self.turn():
+            self._adopt(sink_changes.with_sink(self.catalog, statement, self.version.epoch, self._root.allowed))
+
+    def alter_sink(self, statement: AlterSink) -> None:
+        """Pause, resume or change a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.altered_sink`."""
+        with self.turn():
+            self._adopt(sink_changes.altered_sink(self.catalog, statement, self._root.allowed))
+            self.deliveries.retry(self.catalog.sinks[statement.name])
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
@@ -120,9 +148,19 @@ class Coordinator(MillState):
         if isinstance(statement, CreateTable):
             limits = changes.changed_limits(self.catalog, statement)
             if limits:
-                self.alter_table(statement.name, limits)
+                self.alter_table(AlterTable(statement.name, limits))
             return limits is not None
-        return isinstance(statement, CreateView) and not statement.or_replace and self.has_view(statement)
+        if isinstance(statement, CreateSink):
+            repeated = sink_changes.repeated(self.catalog, statement)
+            if repeated is not None:
+                self._adopt(repeated)
+            return repeated is not None
+        if not isinstance(statement, CreateView) or statement.or_replace or not self.has_view(statement):
+            return False
+        changed = changes.changed_properties(self.catalog, statement)
+        if changed:
+            self.alter_view(AlterView(statement.name, properties=changed))
+        return True
 
     def has_view(self, statement: CreateView) -> bool:
         """Whether a view of this name, query (or plan) and properties is there already."""
@@ -130,8 +168,12 @@ class Coordinator(MillState):
         return view is not None and changes.is_view(view, self.plan, statement)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
-        """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
+        """Remove a table or view and its state, or a sink. Errors as :meth:`Catalog.without`, :func:`without_sink`."""
         with self.turn():
+            if kind == "sink":
+                if not (if_exists and name not in self.catalog.sinks):
+                    self._adopt(sink_changes.without_sink(self.catalog, name))
+                return
             present = self.catalog.tables if kind == "table" else self.catalog.views
             if not (if_exists and name not in present):
                 self._adopt(self.catalog.without(kind, name))
@@ -181,6 +223,7 @@ class Coordinator(MillState):
                 self.catalyst.forget(names[0][uid])
             for uid in names[1].keys() - names[0].keys():
                 self.catalyst.register(names[1][uid], catalog.described(names[1][uid])[0])
+        self.deliveries.follow(self.catalog.sinks)
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
@@ -190,10 +233,12 @@ class Coordinator(MillState):
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
-            self._warn(*self.arrivals.history_wanted(self._intake, catalog.tables_read_by(view.root)))
-            for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
+            read_again = catalog.history_read_by(view)
+            gone = self.arrivals.history_wanted(self._intake, read_again)
+            for table in sorted(read_again):
                 self._intake.pin(table)
-                self._intake.add_history(table, view.created_at_epoch)
+                gone += self._intake.add_history(table, view.created_at_epoch, view.group)
+            self._warn(*changes.checked_history(view, gone))
         self._not_begun = (self._not_begun & catalog.everything.keys()) | {v.name for v in new}
         self._intake.keep_history(catalog.histories())
         self._change(self._noting_complete(catalog))
@@ -335,6 +380,7 @@ class Coordinator(MillState):
 
     def _attempt(self, started: float) -> EpochReport | None:
         with self.turn():
+            self._retry_paused()
             self._make_room()
             programs = self._programs()
             current = programs.usual
@@ -345,12 +391,13 @@ class Coordinator(MillState):
                 () if self._not_begun else programs.small,
                 self.settings.small_epoch_bytes,
             )
-            created = {self.catalog.everything[v].created_at_epoch for v in self._not_begun}
+            created = {self.catalog.everything[v].group for v in self._not_begun}
             snapshots = snapshot_steps(current.program, created)
             begins = must_begin(current.program, self._not_begun) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
             if not splits and not snapshots and not begins and not self._intake.must_note:
                 self._not_begun.clear()
+                self._note_deliveries()
                 return None
             times = [started, time.perf_counter()]
             if not self._not_begun:
@@ -366,6 +413,11 @@ class Coordinator(MillState):
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
             warnings = (*self.warnings(), *appeared, *evolution.row_warnings(run.results))
             return replace(report, warnings=(*warnings, *self._outgrown.newly(small)), waiting=self._intake.waiting())
+
+    def _note_deliveries(self) -> None:
+        """Make positions of sinks durable that have been reached since the last epoch."""
+        if self.deliveries.must_note():
+            self._checkpoints.submit(self._sealed())
 
     def _make_room(self) -> None:
         """Before an epoch: raise errors of checkpoints, fence other writers, wait for full buffers and late merges."""
@@ -387,7 +439,7 @@ class Coordinator(MillState):
         phases = zip(("admit", "run", "seal"), pairwise(times), strict=True)
         milliseconds = {name: (end - start) * 1e3 for name, (start, end) in phases}
         milliseconds["total"] = (times[-1] - times[0]) * 1e3
-        failed = {**self.catalog.newly_in_error(self.version.epoch), **failures.ended}
+        failed = {**self.catalog.newly_in_error(self.version.epoch), **failures.stopped}
         return epoch_report(self.version.epoch, run, written, milliseconds, failed)
 
     def warnings(self) -> tuple[str, ...]:
@@ -416,6 +468,7 @@ class Coordinator(MillState):
         with self.turn():
             self._checkpoints.flush(self._sealed())
             self._claimed = True
+            self.deliveries.wake()
 
     def close(self, checkpoint: bool = True) -> None:
         """Stop, once; the newest sealed epoch is made durable first unless ``checkpoint`` is false."""
@@ -428,11 +481,16 @@ class Coordinator(MillState):
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
+                    self._publish()
+                    self.deliveries.close(finish=True)
+                    if self.deliveries.must_note():
+                        self.checkpoint()
                     self._evict(all_epochs=True)
                     self._compactor.end()
                     written = True
                 self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
             finally:
+                self.deliveries.close(finish=False)
                 self._intake.close(self.durable_epoch)
                 self._publish()
                 self._checkpoints.close(collect=written)
@@ -462,7 +520,7 @@ class Coordinator(MillState):
         """Make the epoch's runs, positions and compactions the new version."""
         epoch = self.version.epoch + 1
         current = run.prepared
-        allowed = {table for step in current.program.steps for table in tables_of(step, failures.ended)}
+        allowed = {table for step in current.program.steps for table in tables_of(step, failures.stopped)}
         runs = [written for report in run.reports for written in report.runs if written.table in allowed]
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
@@ -495,7 +553,10 @@ class Coordinator(MillState):
         """Note the epoch just sealed in the catalog: failures, complete views, replacements."""
         epoch = self.version.epoch
         catalog = self.catalog.with_failing(failures.failing, epoch, self.version.horizon)
-        catalog = self._noting_complete(replacements.with_failures(catalog, failures.ended, epoch))
+        catalog = replacements.with_failures(catalog, failures.ended, epoch)
+        if failures.exceeded:
+            catalog = pauses.exceeded(catalog, failures.exceeded, epoch - 1, self._intake.admitted(), _now())
+        catalog = self._noting_complete(catalog)
         swapped = replacements.without_failing(catalog, epoch)
         if replacements.ready(swapped):
             swapped = replacements.swap(swapped, epoch)
@@ -503,7 +564,7 @@ class Coordinator(MillState):
                 self.catalyst.unmark(name, catalog.views[name].uid)
                 self.catalyst.register(name, swapped.views[name].root.schema)
         swapped = replacements.expire(swapped, self.version.horizon)
-        if failures.ended or swapped is not catalog:
+        if failures.stopped or swapped is not catalog:
             self._free(swapped)
             self._intake.keep_history(swapped.histories())
             self._current = None
@@ -512,3 +573,7 @@ class Coordinator(MillState):
     def _expired(self, current: Prepared) -> dict[str, tuple[Expiry, ...]]:
         """By state table the rows that no later input can change; none while history is read again."""
         return {} if self._intake.history_remaining() else expired_state(current.retention, self._intake.watermark)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

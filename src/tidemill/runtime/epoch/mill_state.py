@@ -7,6 +7,7 @@ Readers take it without waiting for anything.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,8 @@ from tidemill.runtime.read.readers import Readers
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import pinning, view_frame
 from tidemill.runtime.root import Recovered, Root
+from tidemill.runtime.sinks.deliveries import Deliveries
+from tidemill.runtime.sinks.delivery import Deliverable
 from tidemill.state.memory import share_of_task
 from tidemill.state.store.compaction import Policy
 
@@ -63,6 +66,8 @@ class MillState:
         self._warnings: list[str] = list(root.warnings)
         self._warnings_lock = threading.Lock()
         self.arrivals = Arrivals(root.objects)
+        self.deliveries = Deliveries(self._deliverable)
+        self._claimed = False
         self._begin_from(root.recovered)
         self.arrivals.begin(self.catalog, self._intake)
         self._readers.publish(self._snapshot())
@@ -72,12 +77,15 @@ class MillState:
         last, settings, context = recovered.last, self.settings, self.spark.sparkContext
         self.store, self.version, self.catalog = recovered.store, recovered.version, recovered.catalog
         self._intake = recovered.intake
+        positions = last.catalog.get("sinks", {}) if last else {}
+        self.catalog = replace(self.catalog, sinks=self.deliveries.begin(self.catalog.sinks, positions))
         self._not_begun: set[str] = set(last.catalog["fresh"]) if last else set()
         self.partitions = settings.partitions or context.defaultParallelism
         self.catalyst = Catalyst(self.spark, self.catalog.time_zone)
         for name in (*self.catalog.tables, *self.catalog.views):
             self.catalyst.register(name, self.catalog.described(name)[0])
         self._current: EpochPrograms | None = None
+        self._priorities: dict[tuple[str, int], int] = {}
         self._assemblers = Assemblers()
         self._stored = partial(stored_tables, assemblers=self._assemblers)
         self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
@@ -95,7 +103,15 @@ class MillState:
             settings.garbage_grace_seconds,
             self.arrivals.synced(Uploads(context, self.store, settings.checkpoint_bytes).run),
             self._in_use,
+            self.deliveries.wake,
         )
+
+    def _deliverable(self) -> Deliverable | None:
+        """What sinks may deliver: nothing before a manifest of this mill has fenced all other writers."""
+        if not self._claimed:
+            return None
+        snapshot = self.published
+        return Deliverable(snapshot, min(self.durable_epoch, snapshot.version.epoch))
 
     def _in_use(self) -> InUse:
         """What garbage collection must leave alone."""
@@ -154,6 +170,7 @@ class MillState:
         same = old.version is self.version and old.catalog is self.catalog and old.store is self.store
         if not same or old.initialising or self._not_begun:
             self._readers.publish(self._snapshot(old))
+        self.deliveries.wake()
 
     def _snapshot(self, published: Snapshot | None = None) -> Snapshot:
         """What is sealed now; read plans of a published snapshot of the same catalog are kept."""
@@ -164,6 +181,8 @@ class MillState:
             self._initialising_of(self.catalog),
             self._intake.counts_to_json(),
             self.arrivals.status,
+            queues=lambda: self._intake.queues(),
+            sink_statuses=self.deliveries.statuses,
             plans=published.plans if published is not None and published.catalog is self.catalog else {},
         )
 
@@ -177,7 +196,8 @@ class MillState:
         if self._current is None:
             catalog, context = self.catalog, self.spark.sparkContext
             self._current = EpochPrograms(partial(self._assembler, catalog), partial(broadcast_program, context))
-        self._intake.use(self._current.scanned)
+            self._priorities = self.catalog.priorities()
+        self._intake.use(self._current.scanned, self._priorities)
         return self._current
 
     def _sizes(self) -> partial[int | None]:
@@ -203,6 +223,7 @@ class MillState:
             "catalog": self._catalog_json[1],
             "fresh": sorted(self._not_begun),
             "filling": self._initialising_of(self.catalog),
+            "sinks": self.deliveries.positions(),
             **self._intake.to_json(),
         }
         return Sealed(self.version, catalog)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidemill.runtime.job.epoch_run import EpochRun
 from tidemill.state.versions.version import Run
+from tidemill.task.program import Program
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,9 @@ class EpochReport:
         Per table the number and bytes of files that are listed and not read yet.
     warnings : tuple of str
         Errors that did not stop the epoch and are tried again, such as a failed merge of state files.
+    program : Program or None
+        What the epoch ran: ``operators`` are its steps, in their order. It differs from that of the epoch before when
+        views have come or gone, and where small tables have changed.
     """
 
     epoch: int
@@ -87,6 +91,7 @@ class EpochReport:
     peak_memory_bytes: int = 0
     rows_malformed: int = 0
     waiting: dict[str, tuple[int, int]] = field(default_factory=dict)
+    program: Program | None = None
 
     def __repr__(self) -> str:
         shown = f"epoch={self.epoch}, rows_in={self.rows_in}, rows_out={self.rows_out}, bytes_in={self.bytes_in}"
@@ -96,12 +101,12 @@ class EpochReport:
         return f"EpochReport({shown}, {self.milliseconds.get('total', 0.0):.0f} ms)"
 
     def line(self) -> str:
-        """The report as one line of JSON, without the operators."""
+        """The report as one line of JSON, without operators and program."""
         return json.dumps(self.shown(), separators=(",", ":"))
 
     def shown(self) -> dict[str, Any]:
         """The fields of :meth:`line`."""
-        shown: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("operators", "read")}
+        shown: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("operators", "read", "program")}
         return {**shown, "milliseconds": {k: round(v, 1) for k, v in self.milliseconds.items()}}
 
 
@@ -153,4 +158,5 @@ def epoch_report(
         spilled_bytes=sum(r.spilled_bytes for r in run.reports),
         rows_malformed=sum(r.rows_malformed for r in live),
         peak_memory_bytes=max((r.peak_memory_bytes for r in run.reports), default=0),
+        program=run.prepared.program,
     )

@@ -13,7 +13,10 @@ from tidemill.errors import TidemillError, placed
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.statement_words import parse_reading
 from tidemill.plan.sql.statements import (
+    AlterSink,
     AlterTable,
+    AlterView,
+    CreateSink,
     CreateTable,
     CreateView,
     Describe,
@@ -34,7 +37,8 @@ from tidemill.runtime.spark.session import needing_java
 Answer: TypeAlias = "DataFrame | str | None"
 """A DataFrame for SELECT, SHOW and DESCRIBE; text for EXPLAIN INCREMENTAL; None for statements that change the mill."""
 
-_CHANGES = (CreateTable, AlterTable, CreateView, Drop)
+Change: TypeAlias = CreateTable | AlterTable | CreateView | AlterView | CreateSink | AlterSink | Drop
+_CHANGES = (CreateTable, AlterTable, CreateView, AlterView, CreateSink, AlterSink, Drop)
 """Statements that change the mill, and so take turns with its epochs."""
 
 
@@ -116,15 +120,21 @@ class Statements:
             return self.query(statement.text, None, durable=False)
         return self._answer(statement, None, durable=False)
 
-    def _change(self, statement: CreateTable | AlterTable | CreateView | Drop) -> None:
+    def _change(self, statement: Change) -> None:
         coordinator = self._coordinator()
         match statement:
             case CreateTable():
                 coordinator.create_table(statement)
             case AlterTable():
-                coordinator.alter_table(statement.name, statement.options)
+                coordinator.alter_table(statement)
             case CreateView():
                 coordinator.create_view(statement)
+            case AlterView():
+                coordinator.alter_view(statement)
+            case CreateSink():
+                coordinator.create_sink(statement)
+            case AlterSink():
+                coordinator.alter_sink(statement)
             case Drop():
                 coordinator.drop(statement.kind, statement.name, statement.if_exists)
 

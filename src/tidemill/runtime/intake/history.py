@@ -36,6 +36,8 @@ class History(Progress):
         Reads the state tables of the source.
     later : iterable of FileProgress
         Files to be read when another part of them has been.
+    group : int, optional
+        Of the views, where it is not the epoch (``runtime/catalog/catalog.py``).
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class History(Progress):
         left: int,
         reader: Reader,
         later: Iterable[FileProgress] = (),
+        group: int | None = None,
     ) -> None:
-        super().__init__(table, created_at_epoch, files)
+        self.group = created_at_epoch if group is None else group
+        super().__init__(table, self.group, files)
         self.created_at_epoch = created_at_epoch
         self._list = list_table(uid)
         self._reader = reader
@@ -150,6 +154,8 @@ class History(Progress):
         after = None if self._after is None else self._after.hex()
         later = [f.to_json() for f in self._later.values()]
         place = {"table": self.table, "born": self.created_at_epoch, "behind": after, "left": self._bytes_left}
+        if self.group != self.created_at_epoch:
+            place["group"] = self.group
         return {**place, "files": files, "later": later}
 
     @staticmethod
@@ -157,4 +163,4 @@ class History(Progress):
         """What :meth:`to_json` gave."""
         files, later = ([FileProgress.from_json(f) for f in data[name]] for name in ("files", "later"))
         after = None if data["behind"] is None else bytes.fromhex(data["behind"])
-        return History(data["table"], uid, data["born"], files, after, data["left"], reader, later)
+        return History(data["table"], uid, data["born"], files, after, data["left"], reader, later, data.get("group"))

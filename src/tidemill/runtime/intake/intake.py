@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tidemill.errors import TidemillError
-from tidemill.options.tables import MAX_BYTES, MAX_ROWS
+from tidemill.options.tables import MAX_BYTES, MAX_ROWS, PRIORITY
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files import file_warnings
@@ -25,6 +25,7 @@ from tidemill.runtime.files.totals import Totals
 from tidemill.runtime.intake.history import History
 from tidemill.runtime.intake.keyed_order import in_message_order, most_files
 from tidemill.runtime.intake.lists import Lists
+from tidemill.runtime.intake.queues import Queues, depth_of
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables import error_budget, static_tables
 from tidemill.runtime.tables.error_budget import RowCounts
@@ -96,12 +97,14 @@ class Intake:
         self._warnings: list[str] = []
         self._given_up = False
         self._used: Collection[str] = ()
+        self._priorities: Mapping[tuple[str, int], int] = {}
         pinned = kept.get("static", {})
         for table in catalog.tables.values():
             self._follow_table(table, [FileProgress.from_json(f) for f in pinned.get(table.name, ())])
         for entry in kept.get("history", ()):
             uid = self._tables[entry["table"]].uid
-            self._history[(entry["table"], entry["born"])] = History.from_json(entry, uid, self._sealed.reader)
+            history = History.from_json(entry, uid, self._sealed.reader)
+            self._history[(history.table, history.group)] = history
 
     def copy(self) -> Intake:
         """The same tables, positions and history, to return to when a statement fails: it replaces what it changes."""
@@ -197,28 +200,34 @@ class Intake:
         """What has been admitted of a table."""
         return self._totals.get(table, Totals())
 
-    def add_history(self, table: str, created_at_epoch: int) -> None:
-        """Read again, for views created at an epoch, what has been admitted of a table."""
-        if (table, created_at_epoch) in self._history:
-            return
+    def add_history(self, table: str, created_at_epoch: int, group: int) -> list[str]:
+        """Read again, for a group of views created at an epoch, what has been admitted of a table.
+
+        Returns
+        -------
+        list of str
+            Warnings about rows that have gone.
+        """
+        if (table, group) in self._history:
+            return []
         live, totals = self._live[table], self.totals(table)
-        if totals.cleaned:
-            self._warnings.append(file_warnings.begins_without(table, totals.cleaned).message())
+        gone = [file_warnings.begins_without(table, totals.cleaned).message()] if totals.cleaned else []
         parts = live.parts()
         behind = b"" if totals.files else None
         if parts or behind is not None:
             left = sum(f.remaining for f in parts) + (totals.file_bytes if behind is not None else 0)
             uid = self._tables[table].uid
-            self._history[(table, created_at_epoch)] = History(
-                table, uid, created_at_epoch, parts, behind, left, self._sealed.reader
+            self._history[(table, group)] = History(
+                table, uid, created_at_epoch, parts, behind, left, self._sealed.reader, group=group
             )
+        return gone
 
     def drop_history(self, lost: Collection[tuple[str, int]]) -> None:
-        """Forget the history of some tables for views created at some epochs."""
+        """Forget the history of some tables for some groups of views."""
         self._history = {k: p for k, p in self._history.items() if k not in lost}
 
     def keep_history(self, wanted: Collection[tuple[str, int]]) -> None:
-        """Forget history that no view waits for: ``wanted`` are tables and the epochs in which views were created."""
+        """Forget history that no view waits for: ``wanted`` are tables and groups of views."""
         self._history = {k: p for k, p in self._history.items() if k in wanted}
 
     # -- List ---------------------------------------------------------------------------------------
@@ -252,9 +261,12 @@ class Intake:
         assert isinstance(live, kind), f"{table}: {live}"
         return live
 
-    def use(self, tables: Collection[str]) -> None:
-        """List and read only these tables from now on: files of a table that no view reads would pile up."""
-        self._used = tables
+    def use(self, tables: Collection[str], priorities: Mapping[tuple[str, int], int]) -> None:
+        """List and read only these tables from now on: files of a table that no view reads would pile up.
+
+        ``priorities`` are those of history, by table and group of views.
+        """
+        self._used, self._priorities = tables, priorities
 
     def follow(self, table: str, segments: Iterable[FileInfo]) -> None:
         """Take over how far the spool of a table has grown.
@@ -311,7 +323,7 @@ class Intake:
         UnreadableFilesError
             For files outside ``allowed_paths``: they were listed under other settings, or became links.
         """
-        live: list[Progress] = [p for t, p in self._live.items() if t in self._used and not p.done]
+        live: list[Progress] = [p for t, p in self._live.items() if self._is_read(t) and not p.done]
         overdue = self._retry_at() < time.time_ns() // 1_000_000 - _OVERDUE
         for suspects in (True, False) if overdue else (False, True):
             splits = self._admit(live, Limits(epoch_bytes, None, split_bytes, tasks, suspects), small, least)
@@ -319,6 +331,10 @@ class Intake:
             if splits:
                 return splits
         return []
+
+    def _is_read(self, table: str) -> bool:
+        """Whether new rows of a table are admitted."""
+        return table in self._used and not self._tables[table].paused
 
     def _check_allowed(self, splits: Iterable[Split]) -> None:
         listed = [s for s in splits if self._tables[s.table].listed]
@@ -328,7 +344,7 @@ class Intake:
 
     def _retry_at(self, warned: bool = True) -> float:
         """The earliest :meth:`SourceFiles.waits_until` of tables and histories; infinite for none."""
-        found = [p.waits_until(warned) for t, p in self._live.items() if t in self._used]
+        found = [p.waits_until(warned) for t, p in self._live.items() if self._is_read(t)]
         found += [p.waits_until() for p in self._history.values()]
         return min((t for t in found if t is not None), default=math.inf)
 
@@ -348,13 +364,16 @@ class Intake:
         return []
 
     def _cut(self, waiting: list[Progress], most: Limits) -> list[Split]:
-        """Splits of each table, within the limits of all."""
+        """Splits of each table, within the limits of all, which they share by priority."""
         splits: list[Split] = []
         budget = most.bytes
         shares: dict[str, int] = {}
-        for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
+        weighted = sorted(((p, self._priority(p)) for p in waiting), key=lambda pair: pair[0].remaining / pair[1])
+        left = sum(priority for _, priority in weighted)
+        for progress, priority in weighted:
             table = self._tables[progress.table]
-            share = max(1, budget // (len(waiting) - number))
+            share = max(1, budget * priority // left)
+            left -= priority
             if table.keyed:  # both books of a trace stay at the same message
                 share = shares.setdefault(table.path, share)
             limits = replace(most, bytes=self._most_bytes(table, share), files=most_files(table))
@@ -363,6 +382,11 @@ class Intake:
             splits += in_message_order(admitted, table) if table.keyed else admitted
             budget -= sum(s.length for s in admitted)
         return splits
+
+    def _priority(self, progress: Progress) -> int:
+        if progress.backfill_target is None:
+            return PRIORITY.of(self._tables[progress.table].options)
+        return self._priorities.get((progress.table, progress.backfill_target), 1)
 
     def _most_bytes(self, table: Table, share: int) -> int:
         """How many bytes of a table an epoch may admit. The size of a row is estimated from those read so far."""
@@ -380,7 +404,7 @@ class Intake:
         Returns
         -------
         dict
-            The reason why the history of a table cannot be read, by table and epoch at which the views were created.
+            The reason why the history of a table cannot be read, by table and group of views.
 
         Raises
         ------
@@ -470,9 +494,9 @@ class Intake:
         for result in results:
             groups.setdefault((result.split.table, result.split.backfill_target), []).append(result)
         moves = []
-        for (name, created_at_epoch), found in groups.items():
-            if created_at_epoch is not None:
-                history = self._history[(name, created_at_epoch)]
+        for (name, group), found in groups.items():
+            if group is not None:
+                history = self._history[(name, group)]
                 moves.append((history, history.after(found)))
         tables: list[Part] = []
         sealings: list[tuple[SourceFiles, Sealing]] = []
@@ -549,19 +573,30 @@ class Intake:
         return None if declared is None or latest is None else max(latest - declared.delay, _LEAST_TIME)
 
     def history_remaining(self) -> dict[int, int]:
-        """Bytes of history that views created at an epoch still wait for."""
+        """Bytes of history that a group of views still waits for."""
         remaining: dict[int, int] = {}
-        for (_, created_at_epoch), progress in self._history.items():
-            remaining[created_at_epoch] = remaining.get(created_at_epoch, 0) + progress.remaining
+        for (_, group), progress in self._history.items():
+            remaining[group] = remaining.get(group, 0) + progress.remaining
         return remaining
 
     def waiting(self) -> dict[str, tuple[int, int]]:
         """Files and bytes that are listed and not read yet, of each table that has any."""
         return {t: (len(p.waiting), p.remaining) for t, p in self._live.items() if not p.done}
 
+    def queues(self) -> Queues:
+        """What waits now. May be called from any thread."""
+        depths = {t: depth for t, p in list(self._live.items()) if (depth := depth_of(p)).files}
+        history = {key: p.remaining for key, p in list(self._history.items())}
+        return Queues(depths, history, self.admitted())
+
+    def admitted(self) -> dict[str, int]:
+        """The bytes admitted of each table."""
+        return {t: self.totals(t).admitted for t in list(self._tables)}
+
     def remaining(self) -> int:
-        """Bytes waiting in all tables and histories, of files listed so far."""
-        return sum(p.remaining for p in (*self._live.values(), *self._history.values()))
+        """Bytes to be admitted of all tables and histories, of files listed so far."""
+        live = [p for t, p in self._live.items() if not self._tables[t].paused]
+        return sum(p.remaining for p in (*live, *self._history.values()))
 
     def state_tables(self) -> dict[str, StateTable]:
         """State tables of the sources, and of their errors."""

@@ -13,10 +13,14 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog.catalog import Catalog, View
+from tidemill.runtime.catalog.sinks import SinkStatus, shown
 from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files.file_progress import FileProgress
+from tidemill.runtime.intake.queues import Queues
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts, unreadable
+from tidemill.runtime.read.pause_status import paused_detail, paused_error
+from tidemill.runtime.read.queue_status import queue_table
 from tidemill.runtime.sockets.socket_status import read_status
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
 from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
@@ -43,7 +47,8 @@ class Snapshot:
 
     ``initialising`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows
     of a table have been read, and how many of these are malformed. ``socket_status`` gives the status of a table's
-    connections, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
+    connections, where a mill runs in this process, ``queues`` what waits to be admitted, and ``sink_statuses`` those
+    of sinks by id. ``lease`` keeps the files of a root that another process writes.
     """
 
     store: RunStore
@@ -53,6 +58,8 @@ class Snapshot:
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     socket_status: Callable[[str], pa.Table] | None = None
     lease: Lease | None = None
+    sink_statuses: Callable[[], Mapping[str, SinkStatus]] = dict
+    queues: Callable[[], Queues] | None = None
     plans: dict[str, ReadPlan] = field(default_factory=dict, compare=False, repr=False)
     """Read plans made so far, by view: the same for all epochs of one catalog."""
 
@@ -158,13 +165,15 @@ class Snapshot:
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, epoch of creation and detail.
 
-        Status is ``fresh``, ``initialising``, ``failing`` or ``failed``.
+        Status is ``fresh``, ``initialising``, ``failing``, ``failed`` or ``paused``.
         """
         rows = []
         for view in self.catalog.views.values():
             status, detail = "fresh", ""
             if view.failure is not None:
                 status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
+            elif view.paused is not None:
+                status, detail = "paused", paused_detail(view.paused)
             elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.initialising:
                 status, detail = "failing", f"since epoch {failing[0]}: {failing[1]}"
             elif view.name in self.initialising:
@@ -179,7 +188,12 @@ class Snapshot:
         return rows
 
     def show(self, kind: str) -> pa.Table:
-        """The answer of SHOW TABLES (``tables``) and SHOW VIEWS (``views``)."""
+        """The answer of SHOW TABLES (``tables``), SHOW VIEWS (``views``), SHOW SINKS (``sinks``) and SHOW QUEUES."""
+        if kind == "sinks":
+            return shown(self.catalog.sinks, self.sink_statuses())
+        if kind == "queues":
+            queues = None if self.queues is None else self.queues()
+            return queue_table(self.catalog, self.version.epoch, self.initialising, queues)
         text: pa.DataType = pa.string()
         number: pa.DataType = pa.int64()
         if kind == "tables":
@@ -211,7 +225,10 @@ class Snapshot:
         return self.plan(name).schema
 
     def runs(self, plan: ReadPlan, epoch: int | None = None) -> tuple[Run, ...]:
-        """The runs behind a view at an epoch."""
+        """The runs behind a view at an epoch, also at one that is not remembered if nothing was written since."""
+        newest = self.version.runs(plan.table.id)
+        if epoch is not None and epoch < self.version.horizon and all(r.epoch_high <= epoch for r in newest):
+            return newest
         return self.version.runs(plan.table.id, epoch)
 
     def read(self, name: str, epoch: int | None = None) -> pa.Table:
@@ -284,8 +301,10 @@ class Snapshot:
         """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in.
 
         Epochs at which rows made the view fail have no changes once the view is right again: the first epoch after
-        them has all changes since the last one before.
+        them has all changes since the last one before. So have those at which it was paused, once it is maintained.
         """
+        if self._was_paused(name, epoch):
+            return []
         if epoch > 0 and self.catalog.in_error(name) is None:
             if self.catalog.in_error(name, epoch) is not None:
                 return []
@@ -296,11 +315,24 @@ class Snapshot:
                 return self._exchanged(name, epoch, before)
         self.check_readable(name, epoch)
         if epoch > 0:
-            self.check_readable(name, epoch - 1)
+            before = self._before(name, epoch)
+            self.check_readable(name, before)
             if self.view_at(name, epoch) != self.view_at(name, epoch - 1):
-                return self._exchanged(name, epoch, epoch - 1)
+                return self._exchanged(name, epoch, before)
         found = self._changes(name, epoch)
         return [found] if found.num_rows else []
+
+    def _was_paused(self, name: str, epoch: int) -> bool:
+        """Whether a view that is maintained was paused at an epoch."""
+        now, then = self.catalog.views.get(name), self.view_at(name, epoch)
+        if now is None or now.paused is not None or then is None or then.paused is None:
+            return False
+        return epoch > then.paused.epoch
+
+    def _before(self, name: str, epoch: int) -> int:
+        """The newest epoch before another one that a view stands for: it may have been paused since."""
+        view = self.view_at(name, epoch - 1)
+        return epoch - 1 if view is None or view.paused is None else min(view.paused.epoch, epoch - 1)
 
     def _exchanged(self, name: str, epoch: int, before: int) -> list[pa.Table]:
         """The difference between a view at an epoch and at one before, where it is empty before its first."""
@@ -335,6 +367,10 @@ class Snapshot:
             delta = calculate(step, delta)
         return _net(_weighted(plan, delta))
 
+    def _unwritten_since(self, name: str, epoch: int) -> bool:
+        runs = self.version.runs(self.plan(name).table.id)
+        return all(run.epoch_high <= epoch for run in runs)
+
     def first_epoch(self, name: str) -> int:
         """The oldest epoch from which on a view can be read."""
         view = self.catalog.views.get(name)
@@ -362,6 +398,13 @@ class Snapshot:
                 got=f"{name}, epoch {view.failed_at}: {_brief(view.failure)}",
                 hint=f"DROP VIEW {name} and create it again without the expression that fails",
             )
+        newest = self.version.epoch if epoch is None else epoch
+        if view is not None and view.paused is not None:
+            kept = view.paused.epoch >= self.version.horizon or self._unwritten_since(name, view.paused.epoch)
+            if newest > view.paused.epoch or view.complete_since is None:
+                raise paused_error(view, view.paused, kept)
+            if newest == view.paused.epoch and kept:
+                return
         if name in self.initialising:
             remaining = self.initialising[name]
             raise TidemillError(
@@ -370,7 +413,6 @@ class Snapshot:
                 got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
                 hint="run the mill until the view has caught up; other views are not affected",
             )
-        newest = self.version.epoch if epoch is None else epoch
         if view is not None and view.failed_at is not None and newest >= view.failed_at:
             raise TidemillError(
                 "TM1033",
@@ -403,7 +445,9 @@ class Snapshot:
 
 def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
     """The snapshot that a manifest describes."""
-    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"], data.get("counts", {}))
+    catalog, counts = Catalog.from_json(data["catalog"]), data.get("counts", {})
+    statuses = {id_: SinkStatus("", epoch) for id_, epoch in data.get("sinks", {}).items()}
+    return Snapshot(store, version, catalog, data["filling"], counts, sink_statuses=lambda: statuses)
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:

@@ -12,7 +12,9 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst.analyser import analysis_error, parse_error
 from tidemill.plan.catalyst.frames import check_reads
+from tidemill.plan.sql.statements import Source
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.read.numbered_frame import adopted, query_failed
 from tidemill.runtime.read.snapshot import Snapshot, tables_of
@@ -100,16 +102,17 @@ def query_views(
         missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
         if missing in snapshot.catalog.views:
             snapshot.check_readable(missing, at)  # says why it cannot be read
-        number, what = "TM2004", "the query does not resolve"
         if isinstance(error, ParseException):
-            number, what = "TM2001", "the SQL cannot be parsed"
-        got = str(error).split("== SQL ==")[0].split(";")[0].strip().splitlines()[0]
+            found = parse_error(error, Source(text))
+        else:
+            found = analysis_error(error, text)
+            found.got += f", {found.hint}" if found.hint else ""
         initialising = ", ".join(snapshot.initialising)
         waiting = f"; still initialising: {initialising}" if initialising else ""
         hint = f"views: {', '.join(names) or 'none'}{waiting}"
         if missing in snapshot.catalog.tables:
             raise snapshot.catalog.only_read_through_views(missing) from error
-        raise TidemillError(number, what, got=got, hint=hint) from error
+        raise TidemillError(found.number, found.what, got=found.got, hint=hint) from error
 
 
 def fetch(frame: DataFrame) -> pa.Table:

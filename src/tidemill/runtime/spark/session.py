@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.plan.catalyst.closed_queries import SUBSTITUTE
+from tidemill.plan.catalyst.reach import SUBSTITUTE
 from tidemill.runtime.spark.java_archive import java_options
 from tidemill.zones import UTC
 

@@ -105,7 +105,7 @@ class Table:
     their order, and are kept from its creation after epoch ``created_at_epoch`` on, whether or not a view reads it; so
     are those of one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files;
     ``added`` are those that it got later (``runtime/catalog/evolution.py``). Texts without a zone are times of
-    ``time_zone``, unless the option ``timeZone`` names another.
+    ``time_zone``, unless the option ``timeZone`` names another. While it is ``paused`` none of its rows are admitted.
     """
 
     name: str
@@ -119,6 +119,7 @@ class Table:
     inferred: bool = False
     added: tuple[str, ...] = ()
     time_zone: str = UTC
+    paused: bool = False
 
     @property
     def pushed(self) -> bool:

@@ -18,8 +18,8 @@ class ServerSettings:
         Address to listen on. Without tokens it must be a loopback address.
     port : int
         Of HTTP; 0 takes a free one.
-    flight_port : int or None
-        Of Arrow Flight; None for none, 0 for a free one.
+    flight_port, pg_port : int or None
+        Of Arrow Flight and of PostgreSQL's protocol; None for neither, 0 for a free one.
     tokens : str
         A file with a line ``role token`` each: ``read``, ``write`` or ``admin``. Without it everybody who reaches the
         server is ``admin``.
@@ -41,11 +41,24 @@ class ServerSettings:
         A subscriber hears of sealed epochs without changes at most this often.
     idle_seconds : float
         Pause between two looks for new input when there is none.
+    pg_duckdb_bytes : int
+        Over PostgreSQL's protocol DuckDB answers a query whose views have at most so many bytes in their runs, and
+        Spark others.
+    pg_memory_bytes : int
+        Memory of DuckDB for the joins, groups and sorts of all queries together.
+    pg_max_connections : int
+        Over PostgreSQL's protocol, at the same time.
+    pg_statement_seconds : float
+        How long a statement over PostgreSQL's protocol may take; 0 for no limit.
+    pg_stalled_seconds : float
+        A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
+        or reads nothing of a result.
     """
 
     host: str = "127.0.0.1"
     port: int = 8320
     flight_port: int | None = None
+    pg_port: int | None = None
     tokens: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
@@ -60,6 +73,11 @@ class ServerSettings:
     cache_bytes: int = 64 << 20
     progress_seconds: float = 1.0
     idle_seconds: float = 0.02
+    pg_duckdb_bytes: int = 256 << 20
+    pg_memory_bytes: int = 1 << 30
+    pg_max_connections: int = 200
+    pg_statement_seconds: float = 600.0
+    pg_stalled_seconds: float = 300.0
 
     def check(self) -> None:
         """Refuse settings that would let strangers in.

@@ -12,8 +12,8 @@ from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.serve.changes.change_log import ChangeLog, ChangeTable, Followed
 from tidemill.serve.changes.position import Generations, Position
 
-_PASSING = ("TM1030", "TM1039")
-"""Errors of views that go by themselves: a view that is initialising, or failing while some row is there."""
+_PASSING = ("TM1030", "TM1039", "TM1041")
+"""Errors of views that go: a view that is initialising, failing while some row is there, or paused."""
 
 
 @dataclass(frozen=True)

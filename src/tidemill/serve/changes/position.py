@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
@@ -65,10 +66,15 @@ class Generations:
     be cut otherwise. Each such return, and each start of a server, begins a generation. Its base is the last epoch that
     it surely shares with earlier ones: one that the server before has noted as durable. What other mills did with the
     root in between does not matter.
+
+    Parameters
+    ----------
+    noticed : callable
+        Is given each epoch that is found to be durable; it should return at once.
     """
 
-    def __init__(self, store: StateStore, mill: Mill) -> None:
-        self._store, self._mill = store, mill
+    def __init__(self, store: StateStore, mill: Mill, noticed: Callable[[int], None] = lambda _: None) -> None:
+        self._store, self._mill, self._noticed = store, mill, noticed
         self._lock = threading.Lock()
         self._noted = 0
         before = store.durable()
@@ -90,6 +96,7 @@ class Generations:
                 if newest > self._durable:
                     self._store.note_durable(newest)
                     self._durable = newest
+                    self._noticed(newest)
         return self._durable
 
     @property

@@ -121,6 +121,14 @@ class Client:
         """Drop a view."""
         self._ask(Request("DELETE", f"/v1/queries/{name}"))
 
+    def pause_query(self, name: str) -> None:
+        """No longer maintain a view, nor those that read it."""
+        self._ask(Request("POST", f"/v1/queries/{name}/pause"))
+
+    def resume_query(self, name: str) -> None:
+        """Build a paused view again, beside its old rows; :meth:`wait_until_fresh` waits for it."""
+        self._ask(Request("POST", f"/v1/queries/{name}/resume"))
+
     def add_reader(
         self,
         name: str,
@@ -138,6 +146,19 @@ class Client:
     def remove_reader(self, name: str) -> None:
         """Drop a table."""
         self._ask(Request("DELETE", f"/v1/readers/{name}"))
+
+    def pause_reader(self, name: str) -> None:
+        """Admit no rows of a table for now; what comes waits."""
+        self._ask(Request("POST", f"/v1/readers/{name}/pause"))
+
+    def resume_reader(self, name: str) -> None:
+        """Admit rows of a table again."""
+        self._ask(Request("POST", f"/v1/readers/{name}/resume"))
+
+    def queues(self) -> list[dict[str, Any]]:
+        """What waits of each table, and how far each view has read it: the columns of SHOW QUEUES."""
+        found: list[dict[str, Any]] = self._ask(Request("GET", "/v1/queues")).json()["queues"]
+        return found
 
     # -- results ------------------------------------------------------------------------------------
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -15,8 +15,9 @@ from starlette.responses import Response
 import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
+from tidemill.serve.dashboard import pages
 from tidemill.serve.encoding.errors import unexpected
-from tidemill.serve.http import changes, cursors, health, queries, readers, statements, views
+from tidemill.serve.http import changes, cursors, health, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.measured import Measured
@@ -47,8 +48,8 @@ _PROBLEMS = {
 }
 
 
-def application(service: Service) -> FastAPI:
-    """The application that answers for a service.
+def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
+    """The application that answers for a service, with ``more`` routes than those of this folder.
 
     ``app.state.signal`` is the :class:`EpochSignal`: its ``stop`` ends all who follow changes.
     """
@@ -75,7 +76,9 @@ def application(service: Service) -> FastAPI:
     app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
     for router in (
         views.results,
-        *(part.router for part in (statements, views, changes, cursors, readers, queries, health)),
+        *(part.router for part in (statements, views, changes, cursors, readers, queries, queues, health)),
+        pages.router,
+        *more,
     ):
         app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)

@@ -76,7 +76,7 @@ class ViewStatus(BaseModel):
     """How a view stands."""
 
     name: str
-    status: Literal["fresh", "initialising", "failing", "failed", "stopped"]
+    status: Literal["fresh", "initialising", "failing", "failed", "paused"]
     created_at_epoch: int
     detail: str
 
@@ -177,6 +177,27 @@ class Readers(BaseModel):
 
     epoch: int
     readers: list[Reader]
+
+
+class Queue(BaseModel):
+    """How far a view has read a table, and what waits in the table's queue."""
+
+    table: str
+    view: str | None = Field(None, description="None for a table that no view reads.")
+    state: Literal["live", "filling", "paused", "failed", "unread"]
+    epoch: int | None = Field(None, description="The newest epoch whose rows the view has; None while it is filled.")
+    waiting_files: int | None = None
+    waiting_bytes: int | None = Field(None, description="Found, and not admitted yet.")
+    lag_bytes: int | None = Field(None, description="What the view has to read: what waits, and history.")
+    lag_seconds: float | None = Field(None, description="The age of the oldest file that waits.")
+    priority: int
+
+
+class Queues(BaseModel):
+    """The queues of all tables."""
+
+    epoch: int
+    queues: list[Queue]
 
 
 class Health(BaseModel):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from tidemill.serve.access.tokens import Role
 from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
 from tidemill.serve.http.models import Description, Executed, Plan, QueryBody, Views
 from tidemill.serve.http.requests import create_view
 from tidemill.serve.http.views import ViewName, described, list_views
+from tidemill.serve.service.service import Service
 
 router = APIRouter(prefix="/v1/queries", tags=["queries"], dependencies=WITH_TOKEN)
 
@@ -43,4 +45,22 @@ def remove_query(name: ViewName, service: Served, role: CallerRole) -> Response:
     """As DROP VIEW: refused while another query reads it."""
     service.check_view(name)
     service.execute(f"DROP VIEW `{name.replace('`', '``')}`", role)
+    return JSONResponse({"ok": True, "epoch": service.mill.epoch})
+
+
+@router.post("/{name}/pause", dependencies=[WRITE], response_model=Executed, summary="Pause a query")
+def pause_query(name: ViewName, service: Served, role: CallerRole) -> Response:
+    """As ALTER VIEW name PAUSE: it and the queries that read it are not maintained."""
+    return _altered(service, name, "PAUSE", role)
+
+
+@router.post("/{name}/resume", dependencies=[WRITE], response_model=Executed, summary="Resume a query")
+def resume_query(name: ViewName, service: Served, role: CallerRole) -> Response:
+    """As ALTER VIEW name RESUME: it is built again, beside its old rows."""
+    return _altered(service, name, "RESUME", role)
+
+
+def _altered(service: Service, name: str, change: str, role: Role) -> Response:
+    service.check_view(name)
+    service.execute(f"ALTER VIEW `{name.replace('`', '``')}` {change}", role)
     return JSONResponse({"ok": True, "epoch": service.mill.epoch})

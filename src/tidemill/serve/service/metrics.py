@@ -44,6 +44,8 @@ LATE = Declared("tidemill_rows_late", "counter", "Rows left out because they cam
 SPILLED = Declared("tidemill_spilled_bytes", "counter", "Bytes written to files because memory was short.")
 WAITING_FILES = Declared("tidemill_waiting_files", "gauge", "Files listed and not read yet.", ("table",))
 WAITING_BYTES = Declared("tidemill_waiting_bytes", "gauge", "Bytes listed and not read yet.", ("table",))
+OLDEST = Declared("tidemill_waiting_seconds", "gauge", "Age of the oldest file that waits.", ("table",))
+LAG_BYTES = Declared("tidemill_view_lag_bytes", "gauge", "Bytes that a view has to read of a table.", ("view", "table"))
 VIEWS = Declared("tidemill_views", "gauge", "Views by status.", ("status",))
 INITIALISING = Declared("tidemill_view_remaining_bytes", "gauge", "History that a new view still reads.", ("view",))
 STATE_BYTES = Declared("tidemill_state_bytes", "gauge", "Bytes of the runs that the newest version names.")
@@ -65,7 +67,6 @@ class Metrics(Collector):
         self._service = service
         self._lock = threading.Lock()
         self._totals: defaultdict[tuple[Declared, str], float] = defaultdict(float)
-        self._waiting: dict[str, tuple[int, int]] = {}
         self._registry = CollectorRegistry()
         self._epochs = Histogram(EPOCH_SECONDS.name, EPOCH_SECONDS.meaning, buckets=_SECONDS, registry=self._registry)
         self._answers = Histogram(
@@ -105,7 +106,6 @@ class Metrics(Collector):
                 self._totals[ROWS, table] += rows
             for phase in ("admit", "run", "seal"):
                 self._totals[PHASE_SECONDS, phase] += report.milliseconds[phase] / 1e3
-            self._waiting = dict(report.waiting)
 
     def collect(self) -> Iterator[Metric]:
         """What the service knows now, and what epochs have added up to."""
@@ -113,7 +113,9 @@ class Metrics(Collector):
         snapshot = mill.snapshot()
         runs = [run for table in snapshot.version.tables.values() for run in table]
         with self._lock:
-            totals, waiting = dict(self._totals), dict(self._waiting)
+            totals = dict(self._totals)
+        queues = snapshot.show("queues").to_pylist()
+        tables = {row["table"]: row for row in queues}
         yield _gauge(EPOCH, [((), mill.epoch)])
         yield _gauge(DURABLE, [((), mill.durable_epoch)])
         yield _gauge(WORKING, [((), int(mill.failure is None))])
@@ -124,8 +126,10 @@ class Metrics(Collector):
         yield _gauge(SUBSCRIBERS, [((), service.subscribers)])
         yield _gauge(CURSORS, [((), service.store.count_cursors())])
         yield _gauge(CACHE, [(("changes",), service.log.held_bytes), (("results",), service.results.held_bytes)])
-        yield _gauge(WAITING_FILES, [((t,), files) for t, (files, _) in waiting.items()])
-        yield _gauge(WAITING_BYTES, [((t,), size) for t, (_, size) in waiting.items()])
+        yield _gauge(WAITING_FILES, [((t,), row["waiting_files"]) for t, row in tables.items()])
+        yield _gauge(WAITING_BYTES, [((t,), row["waiting_bytes"]) for t, row in tables.items()])
+        yield _gauge(OLDEST, [((t,), row["lag_seconds"] or 0.0) for t, row in tables.items()])
+        yield _gauge(LAG_BYTES, [((r["view"], r["table"]), r["lag_bytes"]) for r in queues if r["view"] is not None])
         for metric in (EPOCHS, PHASE_SECONDS, ROWS, BYTES, BACKFILLED, MALFORMED, LATE, SPILLED):
             family = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
             for (of, label), total in totals.items():

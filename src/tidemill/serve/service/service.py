@@ -14,19 +14,23 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.plan.catalyst.closed_queries import check_closed, check_variables
+from tidemill.plan.sql.own_statements import changes_sinks
 from tidemill.plan.sql.simple_select import apply_select, parse_select
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_script
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import fetch
+from tidemill.serve.access.closed_statements import check_query, check_statement
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens, not_allowed
 from tidemill.serve.changes.change_log import ChangeLog
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.changes.subscribing import Subscriptions
 from tidemill.serve.cursors.cursors import Cursors
+from tidemill.serve.service.first_rows import first_rows
+from tidemill.serve.service.programs import Programs
+from tidemill.serve.service.state_sizes import StateSizes
 from tidemill.serve.stored.cache import Cache
 from tidemill.serve.stored.state_store import StateStore
 from tidemill.state.versions.objects import local_directory
@@ -80,7 +84,9 @@ class Service:
         self.started = time.time()
         directory = local_directory(mill.root)
         self.store = StateStore(None if directory is None else Path(directory) / "serve")
-        self.generations = Generations(self.store, mill)
+        self.programs = Programs(mill)
+        self.state_sizes = StateSizes(mill, self.programs)
+        self.generations = Generations(self.store, mill, self.state_sizes.noticed)
         self.log = ChangeLog(mill, self.generations, settings.cache_bytes)
         self.results = Cache(settings.cache_bytes)
         self.subscriptions = Subscriptions(mill, self.log, self.generations)
@@ -145,7 +151,8 @@ class Service:
         Parameters
         ----------
         role : Role
-            ``READ`` for what reads, ``WRITE`` for what changes something.
+            ``READ`` for what reads, ``WRITE`` for what changes something, ``ADMIN`` for what changes sinks: they send
+            rows to other places.
         timeout : float, optional
             Seconds to wait for a turn, for a statement that changes something.
         epoch : int, optional
@@ -157,13 +164,7 @@ class Service:
             TM8004 for another role, TM8012 for a statement that is too long, TM8127 for one that reaches beyond tables
             and views; otherwise as :meth:`Mill.sql`.
         """
-        if len(statement) > self.settings.max_statement_length:
-            raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
-                got=f"a statement of {len(statement):,} characters, at most {self.settings.max_statement_length:,}",
-                hint="split it into several views",
-            )
+        self.check_length(statement)
         found = split_script(statement)
         if len(found) != 1:
             raise TidemillError(
@@ -172,15 +173,26 @@ class Service:
         if head(found[0]) in (*READING, *_SHOWING):
             self.require(Role.READ, role)
             return self.query(statement, epoch)
-        self.require(Role.WRITE, role)
-        check_variables(self.mill.spark, statement)
-        with self._one_statement():
+        self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
+        check_statement(self.mill, statement)
+        with self.long_statement():
             self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
 
+    def check_length(self, text: str) -> None:
+        """TM8012 for statements that are too long."""
+        if len(text) > self.settings.max_statement_length:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"a statement of {len(text):,} characters, at most {self.settings.max_statement_length:,}",
+                hint="split it into several views",
+            )
+
     @contextmanager
-    def _one_statement(self) -> Iterator[None]:
-        """One of the statements that may take long. They never take all threads, so requests that read go on.
+    def long_statement(self) -> Iterator[None]:
+        """One of the statements that may take long, over all protocols. They never take all threads, so requests that
+        read go on.
 
         TM8012 when there are too many.
         """
@@ -227,8 +239,8 @@ class Service:
                     parts = apply_select(select, snapshot.read_parts(select.view, epoch))
                     if parts is not None:
                         return Rows(at, parts)
-                with self._one_statement():
-                    check_closed(self.mill.spark, query)
+                with self.long_statement():
+                    check_query(self.mill, query)
                     return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
@@ -283,6 +295,20 @@ class Service:
             selection = self.mill.selection(name, columns, where)
             parts = map(selection.apply, parts)
         return at, parts
+
+    def read_first(
+        self, name: str, epoch: int | None, where: str | None, order: str | None, descending: bool, most: int
+    ) -> tuple[int, int, pa.Table]:
+        """The first rows of a view in the order of a column.
+
+        Returns
+        -------
+        (int, int, pyarrow.Table)
+            The epoch; how many rows meet the condition; the first ones. Order and errors as :func:`first_rows`, other
+            errors as :meth:`read`.
+        """
+        at, parts = self.read(name, epoch, "*", where)
+        return at, *first_rows(parts, order, descending, most, self.time_zone)
 
     def read_all(self, names: Sequence[str], epoch: int | None = None) -> tuple[int, dict[str, Iterator[pa.Table]]]:
         """The rows of several views at one epoch. Errors as :meth:`read`."""

@@ -22,7 +22,7 @@ _SERVERS = ("endpoint", "queueendpoint", "queueurl")
 
 
 class AllowedPaths:
-    """Directories and URLs below which files may be read, and moved to.
+    """Directories and URLs below which files may be read, moved to, and written by sinks.
 
     Parameters
     ----------
@@ -74,6 +74,14 @@ class AllowedPaths:
             for file in location_of(path, options).listing():
                 if not self.has_file(file.path):
                     raise self.outside(f"{file.path}, which is {os.path.realpath(file.path)}, of table {table}")
+
+    def check_target(self, sink: str, location: str, options: Mapping[str, str]) -> None:
+        """TM5045 when a sink must not write to a path or URL, or to the server of a store that its options name."""
+        if not self._given:
+            return
+        for text in (location, *(options[name] for name in _SERVERS if name in options)):
+            if not self._has(text if _is_url(text) else local_pattern(text)):
+                raise self.outside(f"{text} of sink {sink}")
 
     def has_file(self, path: str) -> bool:
         """Whether a listed file is allowed; links in the path of a local file are resolved."""

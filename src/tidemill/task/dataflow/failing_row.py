@@ -100,11 +100,14 @@ def passing_parts(
 ) -> Iterator[tuple[Delta, _Result]]:
     """The rows for which ``compute`` does not fail, with their result; in halves where it is too large at once.
 
-    ``report`` is called with the weight of the rows that fail, and the error of a new one.
+    ``report`` is called with the weight of the rows that fail, and the error of a new one. What fails without any row
+    is raised.
     """
     try:
         result = compute(delta)
     except EvaluationError as failed:
+        if not len(delta):
+            raise
         if isinstance(failed, TooLargeError) and len(delta) > 1:
             for half in delta.halves():
                 yield from passing_parts(compute, half, report)

@@ -20,6 +20,7 @@ from tidemill.schema import TIMESTAMP, type_to_ddl
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.compute import Array, nulls, pc
 from tidemill.task.functions.columns.registry import Value, as_array, function
+from tidemill.task.functions.interruption import interruptible
 
 ROW_KINDS = frozenset({100, 101})
 PANDAS, PANDAS_ITERATOR, ARROW, ARROW_ITERATOR = 200, 204, 250, 251
@@ -64,11 +65,12 @@ def _python_function(call: Call, args: list[Value], rows: int) -> Value:
         return nulls(0, call.type)
     called = _loaded(call.option("command"), name, str(call.option("python")))
     arrays = [as_array(arg, rows) for arg in args]
-    if kind in ROW_KINDS:
-        return _by_row(call, called, arrays, rows)
-    if kind in (PANDAS, PANDAS_ITERATOR):
-        return _by_series(call, called, arrays, rows)
-    return _by_array(call, called, arrays, rows)
+    with interruptible():
+        if kind in ROW_KINDS:
+            return _by_row(call, called, arrays, rows)
+        if kind in (PANDAS, PANDAS_ITERATOR):
+            return _by_series(call, called, arrays, rows)
+        return _by_array(call, called, arrays, rows)
 
 
 def _by_row(call: Call, called: Callable[..., Any], arrays: list[Array], rows: int) -> Array:

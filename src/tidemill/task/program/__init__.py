@@ -4,7 +4,7 @@ from tidemill.task.program.group_steps import Comparison, GroupChanges, GroupPar
 from tidemill.task.program.join_steps import JoinChanges, LookupJoin, SemiChanges
 from tidemill.task.program.operation import Operation
 from tidemill.task.program.order_steps import TopChanges, WindowChanges
-from tidemill.task.program.programs import TABLE_STEPS, Input, Program, ReadPlan, Step, ViewSnapshot
+from tidemill.task.program.programs import TABLE_STEPS, Input, Program, ReadPlan, Step, ViewLimit, ViewSnapshot
 from tidemill.task.program.recursion_steps import RecursionJoin, RecursionPath, RecursiveChanges
 from tidemill.task.program.row_steps import (
     Arrange,
@@ -54,6 +54,7 @@ __all__ = [
     "TableSource",
     "Term",
     "TopChanges",
+    "ViewLimit",
     "ViewSnapshot",
     "WindowChanges",
     "changes_probe_left",

@@ -98,11 +98,25 @@ class Step:
 
 
 @dataclass(frozen=True)
+class ViewLimit:
+    """What a view may take in a task: seconds and bytes, None for no limit. ``readers`` stop with it."""
+
+    view: str
+    seconds: float | None
+    bytes: int | None
+    readers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Program:
-    """All steps of a mill, and a name that changes whenever they do."""
+    """All steps of a mill, and a name that changes whenever they do.
+
+    ``limits`` are those of views that have any.
+    """
 
     steps: tuple[Step, ...]
     fingerprint: str
+    limits: tuple[ViewLimit, ...] = ()
 
     @property
     def supersteps(self) -> int:

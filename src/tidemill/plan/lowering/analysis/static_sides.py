@@ -28,7 +28,7 @@ from tidemill.plan.algebra.nodes import (
     Window,
     children,
 )
-from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition, comes_later
 from tidemill.task.expressions import Ref
 from tidemill.task.program import TableSource
 
@@ -60,7 +60,7 @@ class StaticSides:
         match node:
             case Scan() if node.relation in self._tables:
                 source = self._tables[node.relation]
-                older = source.kept is not None and created_at_epoch > source.kept.created_at_epoch
+                older = source.kept is not None and comes_later(created_at_epoch, source.kept.created_at_epoch)
                 return not source.static and not older
             case Scan():
                 view = self._views[node.relation]

@@ -1,0 +1,1 @@
+"""Routes that tell how the server stands: sources, state, plans, and the words that statements may use."""

@@ -1,0 +1,1 @@
+"""PostgreSQL's system catalogue and information schema over the views of a snapshot."""

@@ -1,0 +1,1 @@
+"""Bytes and messages of PostgreSQL's protocol: nothing here knows what a statement means."""

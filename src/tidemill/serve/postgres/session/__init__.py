@@ -1,0 +1,1 @@
+"""One connection: its statements, transactions, settings and portals."""

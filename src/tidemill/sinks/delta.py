@@ -1,0 +1,187 @@
+"""Delta tables. Each commit names the sink and the epoch as a transaction of the protocol, so none is made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.objectstore.connection import (
+    ACCESS_KEY,
+    CONNECTION_OPTIONS,
+    ENDPOINT,
+    REGION,
+    SECRET_KEY,
+    SESSION_TOKEN,
+    TIMEOUT,
+    is_object_url,
+    parse_connection,
+)
+from tidemill.options.kinds import TEXT
+from tidemill.options.option import Option, OptionGroup
+from tidemill.schema import Schema, type_to_ddl
+from tidemill.sinks import folder
+from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MODE, SNAPSHOT
+from tidemill.sinks.target import EXACTLY_ONCE, Changes, Identity, TargetKind, as_changes, foreign, gone, with_epoch
+
+PATH = Option("path", TEXT, None, "the directory, or prefix of an object store, of the table; the sink makes it")
+
+_ENVIRONMENT_NAMES = {
+    ACCESS_KEY.key: "AWS_ACCESS_KEY_ID",
+    SECRET_KEY.key: "AWS_SECRET_ACCESS_KEY",
+    SESSION_TOKEN.key: "AWS_SESSION_TOKEN",
+    REGION.key: "AWS_REGION",
+    ENDPOINT.key: "AWS_ENDPOINT_URL",
+}
+
+
+class DeltaTarget:
+    """A Delta table that one sink makes and writes.
+
+    In mode ``changes`` the weights of equal rows add up to how often the view has them; all rows in place of those
+    before are an overwrite. In mode ``snapshot`` each commit overwrites the table.
+    """
+
+    combines = True
+
+    def __init__(self, sink: Identity, options: Mapping[str, str]) -> None:
+        self._deltalake = _library()
+        self._missing = self._deltalake.exceptions.TableNotFoundError
+        self._path = options[PATH.key]
+        self._storage = _storage(options)
+        self._keeps_changes = MODE.of(options) == CHANGES
+        self._begins_with_rows = not self._keeps_changes or INITIAL_SNAPSHOT.of(options)
+        self._application = f"tidemill-{sink.id}"
+
+    def _table(self) -> Any:
+        """The table; None when there is none. ``is_deltatable`` would let no other thread run meanwhile."""
+        try:
+            return self._deltalake.DeltaTable(self._path, storage_options=self._storage)
+        except self._missing:
+            return None
+
+    def position(self, begun: bool) -> int | None:
+        """The epoch of the newest commit."""
+        with self._numbered():
+            table = self._table()
+            if table is None and begun and self._begins_with_rows:  # else nothing may have changed yet
+                raise gone(self._path)
+            if table is None:
+                return None
+            written = table.transaction_version(self._application)
+        if written is None:
+            raise foreign(self._path, "a Delta table that this sink did not make")
+        return int(written)
+
+    def snapshot(self, epoch: int, parts: Iterable[pa.Table]) -> None:
+        """Overwrite the table, and its columns."""
+        tables = (as_changes(epoch, p) for p in parts) if self._keeps_changes else iter(parts)
+        first = next(tables)
+        rows = pa.RecordBatchReader.from_batches(first.schema, _batches(chain((first,), tables)))
+        self._commit(epoch, rows, mode="overwrite", schema_mode="overwrite")
+
+    def changes(self, changes: Sequence[Changes]) -> None:
+        """Append in one commit."""
+        self._commit(changes[-1].epoch, with_epoch(changes), mode="append")
+
+    def _commit(self, epoch: int, rows: Any, **how: str) -> None:
+        library = self._deltalake
+        transaction = library.Transaction(self._application, epoch)
+        properties = library.CommitProperties(app_transactions=[transaction])
+        with self._numbered():
+            library.write_deltalake(
+                self._path, rows, storage_options=self._storage, commit_properties=properties, **how
+            )
+
+    def _numbered(self) -> _Numbered:
+        return _Numbered(self._path)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def abort(self) -> None:
+        """A commit that has begun is short; rows of an overwrite are stopped by their parts."""
+
+
+class _Numbered:
+    """Gives errors of the library, which are of many classes, the number TM8214."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, TidemillError):
+            raise TidemillError(
+                "TM8214",
+                "a commit to the Delta table failed",
+                got=f"{self._path}: {str(error).splitlines()[0]}",
+                hint="free space, or check permissions and the store; it is tried again, and made once",
+            ) from error
+
+
+def _batches(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        yield from table.to_batches()
+
+
+def _library() -> Any:
+    try:
+        import deltalake
+    except ImportError as error:
+        raise TidemillError(
+            "TM8208",
+            "a package that this target needs is not installed",
+            got="deltalake",
+            hint="pip install 'tidemill[delta]'",
+        ) from error
+    return deltalake
+
+
+def _storage(options: Mapping[str, str]) -> dict[str, str] | None:
+    if not is_object_url(options[PATH.key]):
+        return None
+    connection = parse_connection(options, options[PATH.key])
+    given = {name: options[key] for key, name in _ENVIRONMENT_NAMES.items() if key in options}
+    given["AWS_ALLOW_HTTP"] = str(connection.allows_http).lower()
+    given["aws_conditional_put"] = "etag"  # of two commits with one number one fails
+    given["timeout"] = f"{TIMEOUT.of(options):g}s"
+    return given
+
+
+def _check(options: Mapping[str, str], schema: Schema) -> None:
+    parse_connection(options, options[PATH.key])
+    _library()
+    for field in schema:
+        if _has(field.type, pa.types.is_duration) or _has(field.type, pa.types.is_null):
+            raise TidemillError(
+                "TM8209",
+                "a column of the view cannot be written to this target",
+                got=f"{field.name} {type_to_ddl(field.type)}",
+                hint="Delta tables have neither intervals nor columns of NULL alone: cast it in the view",
+            )
+
+
+def _has(type_: pa.DataType, what: Any) -> bool:
+    return bool(what(type_)) or any(_has(type_.field(i).type, what) for i in range(type_.num_fields))
+
+
+DELTA = TargetKind(
+    "delta",
+    OptionGroup(
+        "Sinks into Delta tables",
+        "Sinks `INTO delta`; they need `tidemill[delta]`.",
+        (PATH, *CONNECTION_OPTIONS.options),
+    ),
+    PATH,
+    (CHANGES, SNAPSHOT),
+    _check,
+    folder.resolved,
+    DeltaTarget,
+    lambda _: EXACTLY_ONCE,
+)

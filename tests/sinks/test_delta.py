@@ -1,0 +1,87 @@
+"""Sinks into Delta tables: deltalake reads what a dictionary says, and each epoch is committed once."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from sinking import Counted, plain, wait_until, weighted
+
+from tidemill.errors import TidemillError
+
+
+def transactions(path: Path) -> list[tuple[str, int]]:
+    """Application and version of the transactions in the log of a table, oldest first."""
+    lines = [line for p in sorted((path / "_delta_log").glob("*.json")) for line in p.read_text().splitlines()]
+    found = [json.loads(line)["txn"] for line in lines if '"txn"' in line]
+    return [(t["appId"], t["version"]) for t in found]
+
+
+def check_epochs(path: Path) -> None:
+    """One sink, and each epoch once."""
+    done = transactions(path)
+    assert len({app for app, _ in done}) == 1
+    assert [epoch for _, epoch in done] == sorted({epoch for _, epoch in done})
+
+
+def test_changes_and_snapshots(counted: Counted, seed: int, tmp_path: Path) -> None:
+    """Sums of weights are the view after every epoch."""
+    chance = random.Random(seed)
+    counted.write([("a", 1)])
+    counted.advance()
+    counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/d')")
+    counted.mill.sql(f"CREATE SINK s FROM n INTO delta OPTIONS (path '{tmp_path}/s', mode 'snapshot')")
+    for _ in range(3):
+        counted.change(chance)
+        counted.advance()
+        assert weighted(DeltaTable(tmp_path / "d").to_pyarrow_table().to_pylist()) == counted.rows
+        assert plain(DeltaTable(tmp_path / "s").to_pyarrow_table().to_pylist()) == counted.sums
+    check_epochs(tmp_path / "d")
+    check_epochs(tmp_path / "s")
+
+
+def test_killed_after_a_commit(counted: Counted, seed: int, tmp_path: Path) -> None:
+    """What was committed and not noted in a manifest is not committed again; nor by another writer."""
+    chance = random.Random(seed)
+    counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/d')")
+    for _ in range(3):
+        counted.change(chance)
+        stale = DeltaTable(tmp_path / "d") if DeltaTable.is_deltatable(str(tmp_path / "d")) else None
+        counted.advance()
+        counted.kill()
+        counted.open()
+        counted.mill.checkpoint()
+        assert counted.mill.wait_for_sinks(30)
+        assert weighted(DeltaTable(tmp_path / "d").to_pyarrow_table().to_pylist()) == counted.rows
+    check_epochs(tmp_path / "d")
+    assert stale is not None
+    properties = CommitProperties(app_transactions=[Transaction(*transactions(tmp_path / "d")[-1])])
+    with pytest.raises(Exception, match="Concurrent transaction"):
+        write_deltalake(stale, stale.to_pyarrow_table(), mode="append", commit_properties=properties)
+
+
+def test_a_table_of_somebody_else_and_a_failing_commit(counted: Counted, tmp_path: Path) -> None:
+    """A file is in the place of the second directory."""
+    counted.write([("a", 1)])
+    counted.advance()
+    write_deltalake(tmp_path / "d", counted.mill.read("v"))
+    (tmp_path / "f").write_text("")
+    counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/d')")
+    counted.mill.sql(f"CREATE SINK f FROM v INTO delta OPTIONS (path '{tmp_path}/f', maxBackoff '50 ms')")
+    wait_until(lambda: counted.sink("d")["state"] == "failed" and counted.sink("f")["state"] == "retrying")
+    assert counted.sink("d")["error"].startswith("TM8213")
+    assert DeltaTable(tmp_path / "d").version() == 0
+    assert counted.sink("f")["error"].startswith("TM8214")
+    (tmp_path / "f").unlink()
+    wait_until(lambda: counted.sink("f")["state"] == "running" and counted.sink("f")["lag"] == 0)
+    assert weighted(DeltaTable(tmp_path / "f").to_pyarrow_table().to_pylist()) == counted.rows
+
+
+def test_columns_that_delta_does_not_have(counted: Counted, tmp_path: Path) -> None:
+    counted.mill.sql("CREATE MATERIALIZED VIEW i AS SELECT k, make_dt_interval(x) AS d FROM t")
+    with pytest.raises(TidemillError) as caught:
+        counted.mill.sql(f"CREATE SINK d FROM i INTO delta OPTIONS (path '{tmp_path}/d')")
+    assert (caught.value.number, caught.value.got) == ("TM8209", "d interval day to second")
