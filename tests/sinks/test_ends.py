@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from sinking import Counted, plain, wait_until, weighted
-from test_files import json_rows, parquet_rows
+from test_file_sinks import json_rows, parquet_rows
 from test_webhook import Hook, hook
 
 from mill_factory import MillFactory

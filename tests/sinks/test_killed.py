@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from sinking import Counted, weighted
 from test_delta import check_epochs
-from test_files import parquet_rows
+from test_file_sinks import parquet_rows
 from test_webhook import Hook, hook
 
 from tidemill.runtime.read.snapshot import Snapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from sinking import Counted, wait_until, weighted
-from test_files import json_rows, parquet_rows
+from test_file_sinks import json_rows, parquet_rows
 
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
