@@ -65,9 +65,16 @@ def test_duckdb_itself_is_closed_off() -> None:
 
     engine = DuckDBEngine(64 << 20, 1)
     session = engine.session("UTC")
-    for statement in ("SELECT * FROM read_text('/etc/passwd')", "COPY (SELECT 1) TO '/tmp/closed_off.csv'",
-                      "ATTACH '/tmp/closed_off.db'", "SET memory_limit = '10GB'",
-                      "SET enable_external_access = true", "INSTALL httpfs", "SELECT * FROM engine", "SET temp_directory = '/tmp'"):  # fmt: skip
+    for statement in (
+        "SELECT * FROM read_text('/etc/passwd')",
+        "COPY (SELECT 1) TO '/tmp/closed_off.csv'",
+        "ATTACH '/tmp/closed_off.db'",
+        "SET memory_limit = '10GB'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "SELECT * FROM engine",
+        "SET temp_directory = '/tmp'",
+    ):
         with pytest.raises(duckdb.Error):
             session.connection.execute(statement)
     session.close()
