@@ -87,10 +87,13 @@ def test_kernels_of_every_room_run_the_code_that_is_there(tmp_path: Path) -> Non
     assert results() == [f"{room} {changes[i % 3][1]} compiled" for i, room in enumerate(rooms)]
     write(rooms[0])  # as it was before: its machine code is still there
     (package / "cli/commands.py").write_text("")
-    assert results() == [
-        f"{rooms[0]} 23 loaded",
-        *(f"{room} {changes[i % 3][1]} loaded" for i, room in enumerate(rooms) if i),
-    ]
+    loaded = [f"{rooms[0]} 23 loaded", *(f"{r} {changes[i % 3][1]} loaded" for i, r in enumerate(rooms) if i)]
+    assert results() == loaded
+    package = shutil.copytree(package, tmp_path / "elsewhere" / "tidemill", copy_function=shutil.copyfile)
+    environment["PYTHONPATH"] = str(package.parent)
+    assert results() == loaded, "another installation of the same files"
+    write(rooms[0], own=1)
+    assert results() == [f"{rooms[0]} 24 compiled", *loaded[1:]]
 
 
 def test_all_imports_are_found() -> None:

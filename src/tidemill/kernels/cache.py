@@ -31,6 +31,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import numba
+from numba.core.caching import UserProvidedCacheLocator
 
 from tidemill.kernels.sources import key
 
@@ -153,6 +154,22 @@ def directory(path: str, module: str) -> str:
     return str(place)
 
 
+class Locator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Numba's way to ``CACHE_DIR``, without a folder of it for each place that the package is installed in.
+
+    Machine code depends on the sources alone, so what one installation has compiled serves others on this machine.
+    """
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """None: the directory is that of one source file already."""
+        return ""
+
+    def get_source_stamp(self) -> str:
+        """The same for all copies of a file, whenever they were written: the directory is named after its text."""
+        return ""
+
+
 def njit(*arguments: Any, **options: Any) -> Callable[..., Any]:
     """``numba.njit`` with the disk cache in :func:`directory`; takes the same arguments, or the function alone."""
     if arguments and isinstance(arguments[0], FunctionType):
@@ -160,12 +177,12 @@ def njit(*arguments: Any, **options: Any) -> Callable[..., Any]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         place = directory(function.__code__.co_filename, function.__module__)
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = place
+        before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
+        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = place, f"{__name__}.{Locator.__name__}"
         try:
             compiled: Callable[..., Any] = numba.njit(*arguments, cache=bool(place), **options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
         return compiled
 
     return decorate

@@ -76,15 +76,20 @@ def _needed(path: str, module: str, root: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
+def _folder(path: str, module: str) -> str:
+    """The folder that a module's top-level package is in."""
+    for _ in range(module.count(".") + path.endswith("__init__.py") + 1):
+        path = os.path.dirname(path)
+    return path
+
+
 def closure(path: str, module: str) -> list[str]:
     """A file and all that it imports, transitively, from its own top-level package and from this one; sorted.
 
     A package's ``__init__.py`` counts where a name is taken from it, not where a module in it is imported. Files of
     other packages (NumPy, Numba) do not count.
     """
-    own = path
-    for _ in range(module.count(".") + path.endswith("__init__.py") + 1):
-        own = os.path.dirname(own)
+    own = _folder(path, module)
     todo, seen = [(path, module)], {path}
     while todo:
         file, name = todo.pop()
@@ -102,8 +107,8 @@ def _digest(path: str) -> bytes:
 
 @cache
 def key(path: str, module: str) -> str:
-    """Sixteen hexadecimal digits that change with any file of :func:`closure`."""
-    whole = hashlib.sha256()
-    for file in closure(path, module):
-        whole.update(file.encode() + b"\0" + _digest(file))
+    """Sixteen hexadecimal digits that change with any file of :func:`closure`, wherever the packages are installed."""
+    whole, own = hashlib.sha256(), _folder(path, module)
+    for name, file in sorted((f.removeprefix(own).removeprefix(_ABOVE), f) for f in closure(path, module)):
+        whole.update(name.encode() + b"\0" + _digest(file))
     return whole.hexdigest()[:16]
