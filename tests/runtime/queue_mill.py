@@ -112,13 +112,13 @@ class QueueMill:
 
     def step(self) -> bool:
         """One epoch, if there is anything to do."""
-        self.intake.use(self.catalog.tables.keys() - self.unread)
+        self.intake.use(self.catalog.tables.keys() - self.unread, {})
         self.intake.list_files(0.0, self._durable[0].epoch)
         return self.epoch()
 
     def drain(self) -> None:
         """As ``run --once``."""
-        self.intake.use(self.catalog.tables.keys() - self.unread)
+        self.intake.use(self.catalog.tables.keys() - self.unread, {})
         self.intake.list_all()
         while self.epoch() or self.intake.retry_in() is not None:
             time.sleep(min(self.intake.retry_in() or 0.0, 0.05))

@@ -293,7 +293,7 @@ def test_a_queue_does_not_wait_for_the_listing_of_others(
         (tmp_path / f"{number}.csv").write_bytes(b"1")
     mill.create("t", **given(store))
     mill.create("u", path=str(tmp_path))
-    mill.intake.use({"t", "u"})
+    mill.intake.use({"t", "u"}, {})
     store.tell(store.event("in/a.csv", b"a", store.put("in/a.csv", b"a")))
     mill.intake.list_all()
     assert store.left() == 1 and list(mill.intake._live["t"].known) == [f"s3://{BUCKET}/in/a.csv"]
