@@ -34,16 +34,16 @@ REFUSED = [
     ("SELECT getenv('HOME')", "TM8121"),
     ("SELECT write_log('x')", "TM8121"),
     ("SELECT pg_read_file('/etc/passwd')", "TM8125"),
-    ("ATTACH '/tmp/tidemill_closed_off.db'", "TM8123"),
+    ("ATTACH '/tmp/closed_off.db'", "TM8123"),
     ("INSTALL httpfs", "TM8123"),
     ("LOAD httpfs", "TM8111"),
-    ("COPY (SELECT 1) TO '/tmp/tidemill_closed_off.csv'", "TM8110"),
+    ("COPY (SELECT 1) TO '/tmp/closed_off.csv'", "TM8110"),
     ("COPY spending FROM PROGRAM 'id'", "TM8110"),
     ("PRAGMA database_list", "TM8123"),
     ("CALL enable_logging()", "TM8110"),
     ("DO $$ BEGIN END $$", "TM8110"),
-    ("SELECT 1; COPY spending TO '/tmp/tidemill_closed_off'", "TM8110"),
-    ("EXPLAIN COPY spending TO '/tmp/tidemill_closed_off'", "TM"),
+    ("SELECT 1; COPY spending TO '/tmp/closed_off'", "TM8110"),
+    ("EXPLAIN COPY spending TO '/tmp/closed_off'", "TM"),
     ("SELECT * FROM spending; DROP TABLE orders", "TM"),
 ]
 
@@ -54,7 +54,7 @@ def test_nothing_else_is_reached(server: PostgresServer, statement: str, number:
         with pytest.raises(psycopg.Error) as error:
             connection.execute(statement.encode())
         assert number in str(error.value), error.value
-    assert not list(Path("/tmp").glob("tidemill_closed_off*"))
+    assert not list(Path("/tmp").glob("closed_off*"))
 
 
 def test_duckdb_itself_is_closed_off() -> None:
@@ -65,9 +65,16 @@ def test_duckdb_itself_is_closed_off() -> None:
 
     engine = DuckDBEngine(64 << 20, 1)
     session = engine.session("UTC")
-    for statement in ("SELECT * FROM read_text('/etc/passwd')", "COPY (SELECT 1) TO '/tmp/tidemill_closed_off.csv'", "ATTACH '/tmp/tidemill_closed_off.db'",
-                      "SET memory_limit = '10GB'", "SET enable_external_access = true", "INSTALL httpfs",
-                      "SELECT * FROM engine", "SET temp_directory = '/tmp'"):  # fmt: skip
+    for statement in (
+        "SELECT * FROM read_text('/etc/passwd')",
+        "COPY (SELECT 1) TO '/tmp/closed_off.csv'",
+        "ATTACH '/tmp/closed_off.db'",
+        "SET memory_limit = '10GB'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "SELECT * FROM engine",
+        "SET temp_directory = '/tmp'",
+    ):
         with pytest.raises(duckdb.Error):
             session.connection.execute(statement)
     session.close()
