@@ -45,6 +45,8 @@ NAMES = (
     "stream_names",
     "archive_parts",
     "postgres_wire",
+    "serving",
+    "freshness",
 )
 
 

@@ -21,7 +21,7 @@ LAYERS = (
     {"plan", "sinks"},
     {"task"},
     {"sources", "formats", "state", "exchange"},
-    {"kernels", "connectors", "objectstore", "options", "schema", "ddl", "errors", "config", "zones"},
+    {"kernels", "connectors", "objectstore", "options", "schema", "ddl", "errors", "config", "zones", "observing"},
 )
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other, except
 those at the top and the bottom."""

@@ -18,10 +18,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
+from tidemill.observing import Observers
 from tidemill.plan.algebra.nodes import relations
 from tidemill.plan.catalyst.frames import description
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.statements import CreateView
+from tidemill.runtime.catalog.adaptors import new_adaptor
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.epoch.awaited import is_awaited
 from tidemill.runtime.epoch.background import Background
@@ -224,6 +226,36 @@ class Mill:
         if return_type is None and not hasattr(function, "returnType"):
             return_type = "string"
         self._open().catalyst.register_function(name, function, return_type, deterministic)
+
+    def create_adaptor(self, name: str, source: str, *, replace: bool = False) -> tuple[str, ...]:
+        """Let tables decode their messages with a Python source: ``CREATE TABLE ... USING adaptor``.
+
+        Parameters
+        ----------
+        name : str
+            As tables name it; case-insensitive.
+        source : str
+            Python with a function ``decode(size, bytes)`` that gives rows; see docs/adaptors.md.
+        replace : bool
+            Whether an adaptor of this name may be replaced. Tables that use it go on with its earlier source.
+
+        Returns
+        -------
+        tuple of str
+            What its process is kept from on this machine: ``memory``, ``network``, ``processes``, ``files``, ``user``.
+
+        Raises
+        ------
+        TidemillError
+            TM8340 for a source that cannot be loaded, TM8341 for a bad name, TM8343 when the name is taken.
+        """
+        adaptor, held = new_adaptor(name, source)
+        self._open().create_adaptor(adaptor, replace)
+        return held
+
+    def drop_adaptor(self, name: str) -> None:
+        """Remove an adaptor. TM8342 when there is none of this name, TM8344 while tables use it."""
+        self._open().drop_adaptor(name)
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
@@ -490,6 +522,11 @@ class Mill:
     def failure(self) -> BaseException | None:
         """The error that has ended the background epochs, if one has; :meth:`stop` raises it."""
         return self._background.failure
+
+    @property
+    def observers(self) -> Observers:
+        """Who is told of epochs, checkpoints and compactions as they begin and end."""
+        return self._coordinator.observers
 
     @property
     def root(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(script: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    process = Process(tmp_path_factory.mktemp("server"), str(script))
+    process = Process(tmp_path_factory.mktemp("server"), str(script), "--log-format", "json")
     yield process
     if process.process.poll() is None:
         process.process.kill()
@@ -110,6 +111,10 @@ def test_a_signal_makes_everything_durable(served: Process, script: Path) -> Non
         wait_until(lambda: client.table("spending", where="customer = 3").to_pylist() != [])
     code, errors = served.stop()
     assert code == 0 and "Traceback" not in errors, errors
+    entries = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+    assert [e["number"] for e in entries] == list(range(1, len(entries) + 1))
+    assert [e["event"] for e in (entries[0], *entries[-2:])] == ["server.started", "server.stopping", "server.stopped"]
+    assert entries[0]["fields"]["addresses"]["http"] == served.url and entries[0]["fields"]["root"] == served.root
     assert not (Path(served.root) / "serve" / "server.json").exists()
     out = here("query", "SELECT * FROM spending", "--root", served.root, "--format", "csv").out
     assert rows(out) == {("customer", "n", "amount"), ("1", "2", "6.5"), ("2", "1", "3"), ("3", "1", "1")}

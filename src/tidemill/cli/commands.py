@@ -116,6 +116,17 @@ def serve(
     requests_per_second: Annotated[
         int, typer.Option("--requests-per-second", min=0, help="Most of one address; 0 for no limit.")
     ] = 0,
+    log_format: Annotated[str, typer.Option("--log-format", help="Lines on standard error: text or json.")] = "text",
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    slow_epoch_seconds: Annotated[
+        float, typer.Option("--slow-epoch-seconds", min=0, help="Longer epochs are warnings in the log; 0 for none.")
+    ] = 10.0,
+    adaptors: Annotated[
+        bool, typer.Option("--adaptors", help="Let admins create Python adaptors, which run on this machine.")
+    ] = False,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Export traces, as the environment variables of OpenTelemetry say.")
+    ] = False,
     master: Master = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     given: Annotated[
@@ -143,6 +154,11 @@ def serve(
         tls_key=tls_key,
         hosts=tuple(allow_host or ()),
         requests_per_second=requests_per_second,
+        log_format=log_format,
+        log_level=log_level,
+        slow_epoch_seconds=slow_epoch_seconds,
+        adaptors=adaptors,
+        traces=traces,
     )
     server.check()
     with open_mill(root, settings(master, epoch_bytes, given or ())) as mill:

@@ -13,6 +13,7 @@ ENTRY_POINT_GROUP = "tidemill.formats"
 """Group in which a package names its formats; each entry is a class or function that makes a ``Format``."""
 
 _BUILT_IN = {
+    "adaptor": "tidemill.formats.adaptor.format:AdaptorFormat",
     "arrow": "tidemill.formats.arrow.format:ArrowFormat",
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",

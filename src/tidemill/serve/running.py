@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import uvicorn
 
+import tidemill
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
 from tidemill.serve.http.inspection.routers import ROUTERS
+from tidemill.serve.logs.events import SERVER_STARTED, SERVER_STOPPING
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
+from tidemill.serve.traces.exporting import start_traces
 
 if TYPE_CHECKING:
     from tidemill.serve.flight.server import FlightServer
@@ -45,6 +49,7 @@ class Server:
         config = uvicorn.Config(
             self._app,
             log_config=None,  # it would enable loggers that are disabled
+            log_level=service.server_log.library_level,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
@@ -169,9 +174,13 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
     Raises
     ------
     TidemillError
-        TM8001 to TM8003, TM8006 for settings that cannot be; TM8020 when the root's directory cannot be written.
+        TM8001 to TM8003, TM8006, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the root's directory
+        cannot be written.
     """
+    traces = start_traces(mill.observers) if settings.traces else None
     service = Service(mill, settings)
+    log = service.server_log
+    log.write_to(sys.stderr, settings.log_format)
     ended = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -184,11 +193,16 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
             say(f"serving {mill.root} at epoch {mill.epoch}")
             for protocol, address in server.addresses.items():
                 say(f"  {protocol:12}{address}")
+            known = {"root": mill.root, "epoch": mill.epoch, "version": tidemill.__version__}
+            log.note(SERVER_STARTED, addresses=server.addresses, **known)
             ended.wait()
+            log.note(SERVER_STOPPING)
             say("stopping")
     finally:
         try:
             service.close()
         finally:
+            if traces is not None:
+                traces.close()
             for number, handler in before.items():
                 signal.signal(number, handler)

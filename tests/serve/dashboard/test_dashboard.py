@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 from site_of_orders import Site, Watched
@@ -286,6 +287,24 @@ def test_queues_and_logs(site: Site, page: Page) -> None:
     page.goto(f"{site.url}#/logs")
     expect(page.locator(".log li")).to_contain_text("checkpoint")
     expect(page.locator(".log li")).to_contain_text("is late seconds=3")
+
+
+def test_queues_and_logs_of_the_server(site: Site, page: Page) -> None:
+    asked = httpx.Client(base_url=site.url.replace("/dashboard/", ""))
+    page.goto(f"{site.url}#/queues")
+    queues = asked.get("/v1/queues").json()["queues"]
+    expect(page.locator("main tbody tr")).to_have_count(len(queues))
+    expect(page.locator("main tbody td:nth-child(2)")).to_have_text([queue["view"] for queue in queues])
+    page.goto(f"{site.url}#/logs")
+    view = "CREATE MATERIALIZED VIEW noted AS SELECT customer FROM orders"
+    assert asked.post("/v1/sql", json={"statement": view}).status_code == 200
+    executed = page.locator(".log li", has_text="statement.executed").first
+    expect(executed).to_contain_text("kind=CREATE")
+    expect(executed).to_contain_text("name=noted")
+    assert asked.post("/v1/sql", json={"statement": "DROP VIEW noted"}).status_code == 200
+    expect(page.locator(".log li", has_text="kind=DROP")).to_contain_text("name=noted")
+    page.get_by_role("combobox", name="Level").select_option("error")
+    expect(executed).to_have_count(0)
 
 
 def test_the_interface_is_described_without_a_network(site: Site, page: Page) -> None:

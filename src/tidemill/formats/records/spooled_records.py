@@ -33,8 +33,8 @@ Records = RowWidth | SizeRules
 class RecordFormat(Protocol):
     """A format of bytes whose files can be put one behind the other, and taken apart again."""
 
-    def records(self, schema: Schema, options: Mapping[str, str]) -> Records:
-        """How rows follow each other in the files of a table. TM4003 and TM4004 as its ``validate``."""
+    def records(self, schema: Schema, options: Mapping[str, str]) -> Records | None:
+        """How rows follow each other in the files of a table; None for lines. TM4003 and TM4004 as its ``validate``."""
         ...
 
 

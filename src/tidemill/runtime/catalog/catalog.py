@@ -13,6 +13,7 @@ from tidemill.plan.algebra.node_memo import NodeMemo
 from tidemill.plan.algebra.nodes import Node, relations
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.catalog.adaptors import Adaptor, adaptor_from_json, known
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.catalog.pause import Pause
 from tidemill.runtime.catalog.sinks import Sink, sink_from_json
@@ -94,7 +95,7 @@ class Former:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All tables, views and sinks, in the order they were created. Immutable; part of every version.
+    """All tables, views, sinks and adaptors, in the order they were created. Immutable; part of every version.
 
     ``time_zone`` is that in which texts of tables without a zone, and expressions of views, are computed.
     ``pending`` has the views that are being built to replace those of these names
@@ -108,6 +109,7 @@ class Catalog:
     former: tuple[Former, ...] = ()
     time_zone: str = UTC
     sinks: Mapping[str, Sink] = field(default_factory=dict)
+    adaptors: Mapping[str, Adaptor] = field(default_factory=dict)
 
     def in_zone(self, time_zone: str) -> Catalog:
         """With the time zone that a mill is opened with; an empty text keeps that of the root.
@@ -130,6 +132,10 @@ class Catalog:
                 hint="leave the setting time_zone out, or make the views again in a new root",
             )
         return replace(self, time_zone=time_zone)
+
+    def adaptor(self, name: str) -> Adaptor:
+        """An adaptor by its name, in any case. TM8342 when there is none."""
+        return known(self.adaptors, name)
 
     def add_table(self, statement: CreateTable, created_at_epoch: int = 0) -> Catalog:
         """With one more table, created after epoch ``created_at_epoch``.
@@ -404,6 +410,7 @@ class Catalog:
             "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
             "time_zone": self.time_zone,
             "sinks": [s.to_json() for s in self.sinks.values()],
+            "adaptors": [a.to_json() for a in self.adaptors.values()],
         }
 
     @staticmethod
@@ -426,7 +433,8 @@ class Catalog:
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
         sinks = {s["name"]: sink_from_json(s) for s in data.get("sinks", ())}
-        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC), sinks)
+        adaptors = {a["name"]: adaptor_from_json(a) for a in data.get("adaptors", ())}
+        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC), sinks, adaptors)
 
 
 _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refused")} | {

@@ -23,6 +23,7 @@ from tidemill.plan.rules import rewrite
 from tidemill.plan.sql.empty_sums import zero_for_empty
 from tidemill.plan.sql.statements import AlterTable, AlterView, CreateTable, CreateView
 from tidemill.runtime.catalog import pauses, replacements
+from tidemill.runtime.catalog.adaptor_changes import resolved
 from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
 from tidemill.runtime.tables.table_options import alterable
 from tidemill.sources.locations.allowed_paths import AllowedPaths
@@ -32,12 +33,12 @@ from tidemill.task.expressions import Ref
 def with_table(catalog: Catalog, statement: CreateTable, created_at_epoch: int, allowed: AllowedPaths) -> Catalog:
     """The catalog with one more table, unless it is there and the statement says IF NOT EXISTS.
 
-    Errors as :meth:`AllowedPaths.check` and :meth:`Catalog.add_table`.
+    Errors as :meth:`AllowedPaths.check`, :func:`resolved` and :meth:`Catalog.add_table`.
     """
     allowed.check(statement.name, lowered(statement.options), looks_into=not len(statement.schema))
     if statement.if_not_exists and statement.name in catalog.tables:
         return catalog
-    return catalog.add_table(statement, created_at_epoch)
+    return catalog.add_table(resolved(catalog, statement), created_at_epoch)
 
 
 def altered(catalog: Catalog, statement: AlterTable, allowed: AllowedPaths) -> Catalog:
@@ -73,7 +74,10 @@ def changed_properties(catalog: Catalog, statement: CreateView) -> dict[str, str
 def changed_limits(catalog: Catalog, statement: CreateTable) -> dict[str, str | None] | None:
     """The options that a repeated CREATE TABLE changes with ALTER; None when it declares another table."""
     table = catalog.tables.get(statement.name)
-    if table is None or not table.same_but_for_limits(statement):
+    if table is None:
+        return None
+    statement = resolved(catalog, statement)
+    if not table.same_but_for_limits(statement):
         return None
     options = lowered(statement.options)
     names = alterable({**options, **table.options})

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.observing import CHECKPOINT, Observers
 from tidemill.runtime.durability.collector import Collector, InUse
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.manifest import Manifest, ManifestLog
@@ -51,6 +52,8 @@ class Checkpoints:
         Gives the files that are being read or written.
     published : callable
         Called when a manifest has been written.
+    observers : Observers, optional
+        Are told of each attempt.
     """
 
     def __init__(
@@ -64,8 +67,10 @@ class Checkpoints:
         upload: Callable[[Version, int], list[Swap]],
         in_use: Callable[[], InUse],
         published: Callable[[], None] = lambda: None,
+        observers: Observers | None = None,
     ) -> None:
         self._log = log
+        self._observers = observers or Observers()
         self._store = store
         self._number = last.number if last else 0
         self._seconds = seconds
@@ -227,7 +232,8 @@ class Checkpoints:
 
     def _write(self, sealed: Sealed) -> TidemillError | None:
         try:
-            self._publish(sealed)
+            with self._observers.span(CHECKPOINT, {"epoch": sealed.version.epoch}) as span:
+                span.set({"bytes": self._publish(sealed)})
         except TidemillError as error:
             return error
         except Exception as error:  # flush() and check() raise it
@@ -239,7 +245,8 @@ class Checkpoints:
             )
         return None
 
-    def _publish(self, sealed: Sealed) -> None:
+    def _publish(self, sealed: Sealed) -> int:
+        """Write a manifest; returns the bytes of state that were uploaded for it."""
         with self._condition:
             known = list(self._swaps)
             self._uploading = sealed.version.files()
@@ -254,6 +261,7 @@ class Checkpoints:
             self.durable = Sealed(version, sealed.catalog)
         self._collector.published(published.number, version)
         self._published()
+        return sum(run.bytes for swap in swaps for run in swap.new)
 
     def _collect_sometimes(self) -> None:
         if self._collector.wait() <= 0:

@@ -12,6 +12,7 @@ from functools import partial
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
+from tidemill.observing import COMPACTION, Observers, Value
 from tidemill.state.store.compaction import Compaction, Policy, choose, conflict
 from tidemill.state.store.rewriting import Rewrite, rewrite, rewrites
 from tidemill.state.store.store import RunStore
@@ -66,13 +67,23 @@ class Compactor:
     ----------
     tasks : int
         Most tasks at a time.
+    observers : Observers, optional
+        Are told of each wave.
     """
 
-    def __init__(self, context: SparkContext, store: RunStore, tasks: int, policy: Policy) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        store: RunStore,
+        tasks: int,
+        policy: Policy,
+        observers: Observers | None = None,
+    ) -> None:
         self._context = context
         self._store = store
         self._tasks = max(1, tasks)
         self._policy = policy
+        self._observers = observers or Observers()
         self._lock = threading.Lock()
         self._jobs: list[_Job] = []
         self._finished: list[_Job] = []
@@ -202,7 +213,8 @@ class Compactor:
                 if not wave:
                     self._thread = None
                     return
-            outcomes = self._run(wave)
+            with self._observers.span(COMPACTION, _attributes(wave)):
+                outcomes = self._run(wave)
             with self._lock:
                 for bundle, found in zip(wave, outcomes, strict=True):
                     for (job, _), outcome in zip(bundle.slices, found, strict=True):
@@ -246,6 +258,11 @@ class Compactor:
             self._jobs.remove(job)
             if not job.failed:
                 self._finished.append(job)
+
+
+def _attributes(wave: Sequence[_Bundle]) -> dict[str, Value]:
+    tables = sorted({job.compaction.table for bundle in wave for job, _ in bundle.slices})
+    return {"tasks": len(wave), "bytes": sum(b.bytes for b in wave), "tables": tuple(tables)}
 
 
 def _name(run: Run) -> tuple[str, int]:

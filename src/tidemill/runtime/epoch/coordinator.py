@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.rescue.new_columns import NewColumnsError
+from tidemill.observing import ADMIT, EPOCH, LIST, RUN, SEAL
 from tidemill.plan.sql.statements import (
     AlterSink,
     AlterTable,
@@ -32,7 +33,16 @@ from tidemill.plan.sql.statements import (
     CreateView,
     Statement,
 )
-from tidemill.runtime.catalog import changes, evolution, pauses, replacements, sink_changes, small_tables
+from tidemill.runtime.catalog import (
+    adaptor_changes,
+    changes,
+    evolution,
+    pauses,
+    replacements,
+    sink_changes,
+    small_tables,
+)
+from tidemill.runtime.catalog.adaptors import Adaptor
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.initialising import without_history
@@ -40,6 +50,7 @@ from tidemill.runtime.catalog.view_plans import with_names, with_read_plans
 from tidemill.runtime.durability.expired_state import expired_state
 from tidemill.runtime.durability.uploads import buffered_bytes
 from tidemill.runtime.epoch.admission import Admission
+from tidemill.runtime.epoch.epoch_spans import sealed_attributes, tell_supersteps
 from tidemill.runtime.epoch.failures import Failures
 from tidemill.runtime.epoch.mill_state import MillState
 from tidemill.runtime.epoch.recovery import Remedy, recovering
@@ -123,6 +134,16 @@ class Coordinator(MillState):
         with self.turn():
             self._adopt(sink_changes.altered_sink(self.catalog, statement, self._root.allowed))
             self.deliveries.retry(self.catalog.sinks[statement.name])
+
+    def create_adaptor(self, adaptor: Adaptor, may_replace: bool) -> None:
+        """Add an adaptor. Errors as :func:`~tidemill.runtime.catalog.adaptor_changes.with_adaptor`."""
+        with self.turn():
+            self._adopt(adaptor_changes.with_adaptor(self.catalog, adaptor, may_replace))
+
+    def drop_adaptor(self, name: str) -> None:
+        """Remove an adaptor. Errors as :func:`~tidemill.runtime.catalog.adaptor_changes.without_adaptor`."""
+        with self.turn():
+            self._adopt(adaptor_changes.without_adaptor(self.catalog, name))
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
@@ -381,6 +402,7 @@ class Coordinator(MillState):
     def _attempt(self, started: float) -> EpochReport | None:
         with self.turn():
             self._retry_paused()
+            listed = time.perf_counter()
             self._make_room()
             programs = self._programs()
             current = programs.usual
@@ -402,17 +424,36 @@ class Coordinator(MillState):
             times = [started, time.perf_counter()]
             if not self._not_begun:
                 current = programs.of({s.table for s in splits})
-            run = self._run(programs, current, splits, snapshots)
-            times.append(time.perf_counter())
-            failures = Failures.of(run.prepared.program, run.reports, self.catalog.everything)
-            self._intake.check_budgets(run.results)
-            written = self._seal(run, failures)
-            times.append(time.perf_counter())
-            report = self._report(run, failures, written, times)
+            with self.observers.span(EPOCH, since=started) as span:
+                self.observers.past(LIST, started, listed)
+                self.observers.past(ADMIT, listed, times[1])
+                report = self._epoch(programs, current, splits, snapshots, times)
+                span.set(sealed_attributes(report))
             self._admission.sealed(sum(s.length for s in splits), report.spilled_bytes)
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
-            warnings = (*self.warnings(), *appeared, *evolution.row_warnings(run.results))
+            warnings = (*self.warnings(), *appeared, *report.warnings)
             return replace(report, warnings=(*warnings, *self._outgrown.newly(small)), waiting=self._intake.waiting())
+
+    def _epoch(
+        self,
+        programs: EpochPrograms,
+        current: Prepared,
+        splits: Sequence[Split],
+        snapshots: Sequence[int],
+        times: list[float],
+    ) -> EpochReport:
+        """Run the next epoch and seal it; ``times`` are those at which it began and had its splits (s)."""
+        with self.observers.span(RUN, {"splits": len(splits), "views": len(self.catalog.views)}) as span:
+            run = self._run(programs, current, splits, snapshots)
+            tell_supersteps(self.observers, run)
+            span.set({"redone": run.redone})
+        times.append(time.perf_counter())
+        failures = Failures.of(run.prepared.program, run.reports, self.catalog.everything)
+        self._intake.check_budgets(run.results)
+        with self.observers.span(SEAL):
+            written = self._seal(run, failures)
+        times.append(time.perf_counter())
+        return replace(self._report(run, failures, written, times), warnings=evolution.row_warnings(run.results))
 
     def _note_deliveries(self) -> None:
         """Make positions of sinks durable that have been reached since the last epoch."""

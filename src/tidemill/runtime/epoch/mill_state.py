@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
+from tidemill.observing import Observers
 from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.catalyst.frames import marked_frame, struct, unreadable_frame
@@ -55,6 +56,8 @@ class MillState:
     ----------
     version, catalog : Version, Catalog
         As of the newest sealed epoch.
+    observers : Observers
+        Are told of epochs, checkpoints and compactions.
     """
 
     def __init__(self, root: Root, settings: Settings, spark: SparkSession) -> None:
@@ -67,6 +70,7 @@ class MillState:
         self._warnings_lock = threading.Lock()
         self.arrivals = Arrivals(root.objects)
         self.deliveries = Deliveries(self._deliverable)
+        self.observers = Observers()
         self._claimed = False
         self._begin_from(root.recovered)
         self.arrivals.begin(self.catalog, self._intake)
@@ -93,7 +97,7 @@ class MillState:
         self._catalog_json: tuple[Catalog, dict[str, Any]] | None = None
         self._task_memory = share_of_task(settings.memory_bytes, context.defaultParallelism)
         policy = Policy(settings.compact_after, settings.compact_bytes).within(self._task_memory)
-        self._compactor = Compactor(context, self.store, context.defaultParallelism - 1, policy)
+        self._compactor = Compactor(context, self.store, context.defaultParallelism - 1, policy, self.observers)
         self._checkpoints = Checkpoints(
             self._root.log,
             self.store,
@@ -104,6 +108,7 @@ class MillState:
             self.arrivals.synced(Uploads(context, self.store, settings.checkpoint_bytes).run),
             self._in_use,
             self.deliveries.wake,
+            self.observers,
         )
 
     def _deliverable(self) -> Deliverable | None:

@@ -9,6 +9,7 @@ speculative attempt can write files, but no version will name them. Between task
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,7 +69,8 @@ class Work:
 class TaskReport:
     """What one successful task attempt did.
 
-    ``failing`` has, by step, the weight of failing rows that were left out, and the error of a new one.
+    ``failing`` has, by step, the weight of failing rows that were left out, and the error of a new one. ``began`` and
+    ``ended`` are in seconds since 1970.
     """
 
     depth: int
@@ -81,6 +83,8 @@ class TaskReport:
     error: TidemillError | None = None
     spilled_bytes: int = 0
     peak_memory_bytes: int = 0
+    began: float = 0.0
+    ended: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,7 @@ def _superstep(
 
     After an error later supersteps get some of the rows; because of the report their results are not sealed.
     """
-    report = TaskReport(depth, partition)
+    report = TaskReport(depth, partition, began=time.time())
     program = plan.program.value
     context = _EpochContext(plan, partition, report)
     try:
@@ -244,6 +248,7 @@ def _superstep(
         for payload in received:  # the reports of earlier supersteps go on
             if isinstance(payload, TaskReport):
                 yield partition, payload
+    report.ended = time.time()
     yield partition, report
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tidemill.connectors.registry import options_of
 from tidemill.errors import SECRET_OPTIONS
+from tidemill.formats.adaptor.format import ADAPTOR_OPTIONS
 from tidemill.formats.base import Format
 from tidemill.formats.columnar.rows import COLUMNAR_OPTIONS
 from tidemill.formats.csv.options import CSV_OPTIONS
@@ -43,6 +44,7 @@ GROUPS = (
     COLUMNAR_OPTIONS,
     NATIVE_OPTIONS,
     FRAME_OPTIONS,
+    ADAPTOR_OPTIONS,
     DEBEZIUM_OPTIONS,
     BOOK_OPTIONS,
     GENERATOR_OPTIONS,

@@ -6,6 +6,8 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from tidemill.errors import TidemillError
+from tidemill.serve.logs.server_log import check
+from tidemill.serve.traces.exporting import check_traces
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ class ServerSettings:
         Over PostgreSQL's protocol, at the same time.
     pg_statement_seconds : float
         How long a statement over PostgreSQL's protocol may take; 0 for no limit.
+    log_level, log_format : str
+        The least important events that are noted, and how lines are written: ``text`` or ``json``.
+    log_entries : int
+        Newest entries of the log that are kept in memory.
+    slow_epoch_seconds : float
+        Epochs that take longer are warnings in the log; 0 for none.
+    adaptors : bool
+        Whether admins may create Python adaptors.
+    traces : bool
+        Whether traces are recorded and exported, as the environment variables of OpenTelemetry say.
     pg_stalled_seconds : float
         A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
         or reads nothing of a result.
@@ -78,6 +90,12 @@ class ServerSettings:
     pg_max_connections: int = 200
     pg_statement_seconds: float = 600.0
     pg_stalled_seconds: float = 300.0
+    log_level: str = "info"
+    log_format: str = "text"
+    log_entries: int = 2_000
+    slow_epoch_seconds: float = 10.0
+    adaptors: bool = False
+    traces: bool = False
 
     def check(self) -> None:
         """Refuse settings that would let strangers in.
@@ -85,7 +103,8 @@ class ServerSettings:
         Raises
         ------
         TidemillError
-            TM8001 for an address beyond loopback without tokens, TM8002 for half of a TLS identity.
+            TM8001 for an address beyond loopback without tokens, TM8002 for half of a TLS identity, TM8320 for a level
+            or format of the log that there is not, TM8330 for traces without OpenTelemetry.
         """
         if not self.is_loopback and not self.tokens:
             raise TidemillError(
@@ -101,6 +120,9 @@ class ServerSettings:
                 got="only one of --tls-certificate and --tls-key",
                 hint="give both, as PEM files",
             )
+        check(self.log_level, self.log_format)
+        if self.traces:
+            check_traces()
 
     @property
     def is_loopback(self) -> bool:

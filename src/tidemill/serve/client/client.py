@@ -160,6 +160,27 @@ class Client:
         found: list[dict[str, Any]] = self._ask(Request("GET", "/v1/queues")).json()["queues"]
         return found
 
+    def create_adaptor(self, name: str, source: str, *, replace: bool = False) -> dict[str, Any]:
+        """Upload Python with a function ``decode(size, bytes)``; readers then name it as their format.
+
+        Returns
+        -------
+        dict
+            ``name``, ``version`` (SHA-256 of the source) and ``kept_from``: what its process is kept from there.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`tidemill.Mill.create_adaptor`; TM8346 where adaptors are off, TM8004 without the role *admin*.
+        """
+        body = {"name": name, "source": source, "replace": replace}
+        found: dict[str, Any] = self._ask(Request("POST", "/v1/adaptors", {}, body)).json()
+        return found
+
+    def drop_adaptor(self, name: str) -> None:
+        """Remove an adaptor that no table uses."""
+        self._ask(Request("DELETE", f"/v1/adaptors/{name}"))
+
     # -- results ------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:

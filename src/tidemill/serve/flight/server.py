@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +14,15 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.read.selection import Selection
 from tidemill.schema import WEIGHT
 from tidemill.serve.access.settings import ServerSettings
-from tidemill.serve.access.tokens import Role, Tokens
+from tidemill.serve.access.tokens import Role
 from tidemill.serve.changes.follower import Follower, Given, Progress
 from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.flight.tickets import asked_in, ticket_of
+from tidemill.serve.logs.caller import CALLER, Caller, client_address
+from tidemill.serve.logs.events import CONNECTION_REFUSED, REQUEST_FAILED
+from tidemill.serve.logs.redaction import told
 from tidemill.serve.service.service import Rows, Service, Text
 
-_LOG = logging.getLogger("tidemill.serve")
 _T = TypeVar("_T")
 _MOST_ROWS = 50_000
 _WAIT_SECONDS = 0.05
@@ -42,7 +43,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(
             _location(settings),
             tls_certificates=_certificates(settings),
-            middleware={_TOKEN: _TokenFactory(service.tokens)},
+            middleware={_TOKEN: _TokenFactory(service)},
         )
 
     def shutdown(self) -> None:
@@ -163,6 +164,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _require(self, context: Any, needed: Role) -> Role:
         role: Role = context.get_middleware(_TOKEN).role
+        CALLER.set(Caller("flight", client_address(context.peer()), role.name.lower()))
         self._numbered(lambda: self._service.require(needed, role))
         return role
 
@@ -170,11 +172,12 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         try:
             return call()
         except TidemillError as error:
+            self._service.server_log.note(REQUEST_FAILED, request="Flight call", **told(error))
             raise _flight_error(error) from error
         except flight.FlightError:
             raise
         except Exception as error:
-            _LOG.error("a Flight call failed", exc_info=error)
+            self._service.server_log.broken("Flight call", error)
             raise _flight_error(unexpected(error)) from error
 
     def _raising(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -193,8 +196,8 @@ class _TokenMiddleware(flight.ServerMiddleware):  # type: ignore[misc]
 class _TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Finds the role of a call by its header ``authorization: Bearer TOKEN``."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self, service: Service) -> None:
+        self._tokens, self._log = service.tokens, service.server_log
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> _TokenMiddleware:
         """The role of a call, or FlightUnauthenticatedError."""
@@ -202,6 +205,8 @@ class _TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         scheme, _, token = str(given).partition(" ")
         role = self._tokens.role(token.strip() if scheme.lower() == "bearer" else None)
         if role is Role.NOBODY:
+            error = TidemillError("TM8005", "this needs a token")
+            self._log.note(CONNECTION_REFUSED, protocol="flight", **told(error))
             raise flight.FlightUnauthenticatedError("TM8005: this needs a token: authorization: Bearer TOKEN")
         return _TokenMiddleware(role)
 

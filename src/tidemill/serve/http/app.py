@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -17,7 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.dashboard import pages
 from tidemill.serve.encoding.errors import unexpected
-from tidemill.serve.http import changes, cursors, health, queries, queues, readers, statements, views
+from tidemill.serve.http import adaptors, changes, cursors, health, logs, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.measured import Measured
@@ -25,7 +24,6 @@ from tidemill.serve.http.models import Problem
 from tidemill.serve.service.metrics import Metrics
 from tidemill.serve.service.service import Service
 
-_LOG = logging.getLogger("tidemill.serve")
 _READING_THREADS = 40
 """Threads for requests beside those of statements."""
 
@@ -72,12 +70,13 @@ def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         strict_content_type=True,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # it would note texts of exceptions
     )
     app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
     for router in (
         views.results,
-        *(part.router for part in (statements, views, changes, cursors, readers, queries, queues, health)),
-        pages.router,
+        *(part.router for part in (statements, views, changes, cursors, readers, adaptors, queries, queues)),
+        *(part.router for part in (health, logs, pages)),
         *more,
     ):
         app.include_router(router)
@@ -85,27 +84,34 @@ def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
-    app.add_middleware(Measured, metrics=app.state.metrics)
+    app.add_middleware(Measured, metrics=app.state.metrics, service=service)
     app.add_middleware(Guard, service=service)
     return app
 
 
-async def _numbered(_: Request, error: Exception) -> Response:
-    assert isinstance(error, TidemillError)
+def _problem(request: Request, error: TidemillError) -> Response:
+    """The answer to a request that fails; the log has it, too."""
+    request.scope["state"]["problem"] = error
     return error_response(error)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _numbered(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TidemillError)
+    return _problem(request, error)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = error.errors()[0]
     where = ".".join(str(part) for part in found.get("loc", ()))
-    return error_response(
+    return _problem(
+        request,
         TidemillError(
             "TM8011",
             "the request has not the right form",
             got=f"{where}: {found.get('msg', '')}"[:300],
             hint="/openapi.json describes all requests",
-        )
+        ),
     )
 
 
@@ -113,17 +119,18 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     refused = request.scope["state"].get("refused")
     if refused is not None:  # FastAPI makes status 400 of whatever reading a body raises
-        return error_response(refused)
+        return _problem(request, refused)
     got = f"{request.method} {request.url.path}"[:200]
     hint = "/openapi.json lists all paths and methods"
-    response = error_response(TidemillError("TM8016", "there is no such path or method", got=got, hint=hint))
+    response = _problem(request, TidemillError("TM8016", "there is no such path or method", got=got, hint=hint))
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     return response
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    route = getattr(request.scope.get("route"), "path", "none")
+    request.app.state.service.server_log.broken(f"{request.method} {route}", error)
     response = error_response(unexpected(error))
     response.status_code = 500
     return response

@@ -49,4 +49,4 @@ Served = Annotated[Service, Depends(_service)]
 Signal = Annotated[EpochSignal, Depends(_signal)]
 CallerRole = Annotated[Role, Depends(_role)]
 WITH_TOKEN = [Depends(_documented)]
-READ, WRITE = needing(Role.READ), needing(Role.WRITE)
+READ, WRITE, ADMIN = needing(Role.READ), needing(Role.WRITE), needing(Role.ADMIN)

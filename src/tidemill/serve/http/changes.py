@@ -177,6 +177,7 @@ async def _events(
                 return
             continue
         except Exception as error:
+            service.server_log.broken("changes", error)
             yield Ended(unexpected(error))
             raise
         if isinstance(found, Given | Trouble):

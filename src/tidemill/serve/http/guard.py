@@ -12,6 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidemill.errors import TidemillError
 from tidemill.serve.access.tokens import Role
 from tidemill.serve.http.errors import error_response
+from tidemill.serve.logs.caller import CALLER, Caller
+from tidemill.serve.logs.events import CONNECTION_REFUSED
+from tidemill.serve.logs.redaction import told
 from tidemill.serve.service.service import Service
 
 OPEN_PATHS = ("/healthz", "/readyz", "/", "/docs", "/dashboard")
@@ -47,8 +50,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        caller = Caller("http", str((scope.get("client") or ("",))[0]))
+        scope.setdefault("state", {})["caller"] = caller
+        CALLER.set(caller)  # each request is answered in a context of its own
         refused = self._refused(scope, headers)
         if refused is not None:
+            self._service.server_log.note(CONNECTION_REFUSED, **told(refused))
             await _refuse(scope, receive, send, refused)
             return
         sized = _Sized(receive, scope, self._service.settings.max_body_bytes)
@@ -89,6 +96,7 @@ class Guard:
             return too_large(settings.max_body_bytes)
         role = self._service.tokens.role(_token(headers))
         scope.setdefault("state", {})["role"] = role
+        scope["state"]["caller"].role = role.name.lower()
         if role is Role.NOBODY and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDER):
             return TidemillError(
                 "TM8005",

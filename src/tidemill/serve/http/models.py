@@ -200,6 +200,50 @@ class Queues(BaseModel):
     queues: list[Queue]
 
 
+class AdaptorBody(BaseModel):
+    """An adaptor: Python with a function ``decode(size, bytes)`` that gives rows."""
+
+    model_config = _STRICT
+    name: str = Field(min_length=1, max_length=64)
+    source: str = Field(min_length=1, max_length=64 << 10)
+    replace: bool = Field(False, description="Replace one of this name; tables go on with the earlier source.")
+
+
+class AdaptorCreated(BaseModel):
+    """An adaptor that was created; what its process is kept from on the machine of the server."""
+
+    name: str
+    version: str = Field(description="SHA-256 of the source.")
+    kept_from: list[str]
+
+
+class AdaptorDescription(BaseModel):
+    """An adaptor, and the tables that use it with the version that each has."""
+
+    name: str
+    format: str
+    version: str
+    source: str
+    tables: dict[str, str]
+
+
+class AdaptorList(BaseModel):
+    """All adaptors."""
+
+    adaptors: list[AdaptorDescription]
+
+
+class LogEntry(BaseModel):
+    """An entry of the log."""
+
+    number: int
+    time: str = Field(description="ISO 8601, in UTC.")
+    level: Literal["debug", "info", "warning", "error"]
+    event: str
+    message: str
+    fields: dict[str, Any]
+
+
 class Health(BaseModel):
     """Whether the process answers, or the mill works."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import secrets
 import socket
 import time
@@ -11,6 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidemill.errors import TidemillError
+from tidemill.serve.logs.caller import CALLER, Caller
+from tidemill.serve.logs.events import CONNECTION_REFUSED, REQUEST_FAILED
+from tidemill.serve.logs.redaction import told
 from tidemill.serve.postgres.protocol import backend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import failed
@@ -26,7 +28,6 @@ from tidemill.serve.service.service import Service
 if TYPE_CHECKING:
     import ssl
 
-_LOG = logging.getLogger("tidemill.serve")
 _LINGER_SECONDS = 1.0
 _NOT_SETTINGS = ("user", "database", "options", "replication")
 
@@ -61,26 +62,34 @@ class Connection:
         refused : callable
             Raises TM8105 when there are too many connections.
         """
+        log = self._service.server_log
+        caller = Caller("postgresql", str(self._socket.getpeername()[0]))
+        CALLER.set(caller)  # of this thread
         try:
             started = start_up(self._socket, tls, self._service.settings, self._use)
             if isinstance(started, CancelRequest):
                 cancel(started)
                 return
             refused()
-            self._serve(started)
+            self._serve(started, caller)
             if self._ending:
                 raise _stopping()
         except ConnectionEndedError:
             if self._ending:
                 self._tell(_stopping())
         except TidemillError as error:
+            log.note(REQUEST_FAILED if caller.role else CONNECTION_REFUSED, **self._noted(caller, error))
             self._tell(_stopping() if self._ending else error)
         except Exception as error:
-            _LOG.exception("a connection of PostgreSQL's protocol failed")
+            log.broken("connection", error)
             self._tell(failed(error))
         finally:
             with contextlib.suppress(OSError):
                 self._socket.close()
+
+    @staticmethod
+    def _noted(caller: Caller, error: TidemillError) -> dict[str, str]:
+        return {**({"request": "connection"} if caller.role else {}), **told(error)}
 
     def _use(self, connection: socket.socket) -> None:
         """Go on with this socket, which stands for the one before: encryption begins."""
@@ -88,11 +97,12 @@ class Connection:
         self._socket = connection
         self._channel = Channel(connection, settings.max_body_bytes, settings.pg_stalled_seconds)
 
-    def _serve(self, started: Started) -> None:
+    def _serve(self, started: Started, caller: Caller) -> None:
         channel, parameters = self._channel, started.parameters
         if started.answer:
             channel.write(started.answer)
         role = authenticate(channel, self._service.tokens)
+        caller.role = role.name.lower()
         self._start_by = None
         user = parameters["user"]
         client = Client(role, user, parameters.get("database") or user, self.process)

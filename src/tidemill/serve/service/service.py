@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.observing import STATEMENT, Value
 from tidemill.plan.sql.own_statements import changes_sinks
 from tidemill.plan.sql.simple_select import apply_select, parse_select
 from tidemill.plan.sql.statement_words import READING, head, parse_reading
@@ -28,6 +29,11 @@ from tidemill.serve.changes.change_log import ChangeLog
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.changes.subscribing import Subscriptions
 from tidemill.serve.cursors.cursors import Cursors
+from tidemill.serve.logs.caller import CALLER
+from tidemill.serve.logs.events import QUERY_EXECUTED, SERVER_STOPPED, STATEMENT_EXECUTED, Event
+from tidemill.serve.logs.mill_watch import MillWatch
+from tidemill.serve.logs.server_log import ServerLog
+from tidemill.serve.logs.statement_names import named
 from tidemill.serve.service.first_rows import first_rows
 from tidemill.serve.service.programs import Programs
 from tidemill.serve.service.state_sizes import StateSizes
@@ -75,6 +81,11 @@ class Service:
     mill : Mill
         Whose epochs run in the background: see :meth:`Mill.start`.
     settings : ServerSettings
+
+    Attributes
+    ----------
+    server_log : ServerLog
+        What happens; ``log`` is the log of changes.
     """
 
     def __init__(self, mill: Mill, settings: ServerSettings) -> None:
@@ -94,6 +105,8 @@ class Service:
         self._reports: deque[tuple[float, EpochReport]] = deque(maxlen=_REPORTS)
         self._warnings: deque[tuple[float, str]] = deque(maxlen=_REPORTS)
         self._told = threading.Lock()
+        self.server_log = ServerLog(settings.log_level, settings.log_entries)
+        self._watch = MillWatch(mill, self.server_log, settings.slow_epoch_seconds, self.warnings)
         self._subscribers = 0
         self._statements = threading.BoundedSemaphore(settings.max_statements)
         mill.on_epoch(self._note)
@@ -121,8 +134,11 @@ class Service:
         try:
             self.mill.checkpoint()
             self.generations.note_durable()
+            self.server_log.note(SERVER_STOPPED, epoch=self.mill.epoch)
         finally:
+            self._watch.close()
             self.store.close()
+            self.server_log.close()
 
     @property
     def time_zone(self) -> str:
@@ -131,7 +147,12 @@ class Service:
 
     def _note(self, report: EpochReport) -> None:
         self._reports.append((time.time(), report))
-        self._warnings.extend((time.time(), w) for w in report.warnings)
+        self._warn(report.warnings)
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        for text in warnings:
+            self._warnings.append((time.time(), text))
+            self._watch.warn(text)
 
     def reports(self, after: int = 0) -> list[tuple[float, EpochReport]]:
         """The newest epochs after one, oldest first, with the time at which each was sealed (seconds since 1970)."""
@@ -140,7 +161,7 @@ class Service:
     def warnings(self) -> list[tuple[float, str]]:
         """The newest warnings, oldest first, with when they were given."""
         with self._told:
-            self._warnings.extend((time.time(), w) for w in self.mill.warnings())
+            self._warn(self.mill.warnings())
         return list(self._warnings)
 
     # -- statements ---------------------------------------------------------------------------------
@@ -170,14 +191,58 @@ class Service:
             raise TidemillError(
                 "TM7001", "sql() takes one statement", got=f"{len(found)} statements", hint="send them one by one"
             )
-        if head(found[0]) in (*READING, *_SHOWING):
-            self.require(Role.READ, role)
-            return self.query(statement, epoch)
-        self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
-        check_statement(self.mill, statement)
-        with self.long_statement():
-            self.mill.sql(statement, timeout=timeout)
-        return Done(self.mill.epoch)
+        reads = head(found[0]) in (*READING, *_SHOWING)
+        with self.noted(statement, role, QUERY_EXECUTED if reads else STATEMENT_EXECUTED):
+            if reads:
+                self.require(Role.READ, role)
+                return self.query(statement, epoch)
+            self.require(Role.ADMIN if changes_sinks(found[0]) else Role.WRITE, role)
+            check_statement(self.mill, statement)
+            with self.long_statement():
+                self.mill.sql(statement, timeout=timeout)
+            return Done(self.mill.epoch)
+
+    @contextmanager
+    def noted(self, statement: str, role: Role, event: Event) -> Iterator[None]:
+        """Notes a statement in the log as an event when it succeeds, and tells observers of it."""
+        kind, name = named(statement)
+        caller = CALLER.get()
+        if caller is not None:
+            caller.statement = f"{kind} {name}".strip()
+        began = time.perf_counter()
+        attributes: dict[str, Value] = {"kind": kind, "name": name, "role": role.name.lower()}
+        with self.mill.observers.span(STATEMENT, attributes):
+            yield
+        if self.server_log.notes(event):
+            milliseconds = (time.perf_counter() - began) * 1e3
+            fields = {"name": name} if "name" in event.fields else {}
+            self.server_log.note(event, kind=kind, milliseconds=milliseconds, role=role.name.lower(), **fields)
+
+    # -- adaptors -----------------------------------------------------------------------------------
+
+    def create_adaptor(self, name: str, source: str, role: Role, replace: bool) -> tuple[str, ...]:
+        """As :meth:`Mill.create_adaptor`. TM8004 for another role than admin, TM8346 where adaptors are off."""
+        with self.noted(f"CREATE ADAPTOR `{name}`", role, STATEMENT_EXECUTED):
+            self._check_adaptors(role)
+            with self.long_statement():
+                return self.mill.create_adaptor(name, source, replace=replace)
+
+    def drop_adaptor(self, name: str, role: Role) -> None:
+        """As :meth:`Mill.drop_adaptor`, with the errors of :meth:`create_adaptor`."""
+        with self.noted(f"DROP ADAPTOR `{name}`", role, STATEMENT_EXECUTED):
+            self._check_adaptors(role)
+            with self.long_statement():
+                self.mill.drop_adaptor(name)
+
+    def _check_adaptors(self, role: Role) -> None:
+        if not self.settings.adaptors:
+            raise TidemillError(
+                "TM8346",
+                "Python adaptors are switched off",
+                got="a server without --adaptors",
+                hint="start it with --adaptors: adaptors run on its machine, in processes with limits",
+            )
+        self.require(Role.ADMIN, role)
 
     def check_length(self, text: str) -> None:
         """TM8012 for statements that are too long."""

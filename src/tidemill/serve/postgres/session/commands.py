@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemill.errors import TidemillError
 from tidemill.serve.access.tokens import Role
+from tidemill.serve.logs.events import QUERY_EXECUTED
 from tidemill.serve.postgres.protocol.errors import PostgresError, not_supported
 from tidemill.serve.postgres.query.answering import (
     Answering,
@@ -133,7 +134,10 @@ class Commands:
         """
         statement = portal.statement
         self.check_allowed(statement)
-        return _COMMANDS[statement.kind](self, statement, portal)
+        if statement.kind is not Kind.QUERY:
+            return _COMMANDS[statement.kind](self, statement, portal)
+        with self.service.noted(statement.text, self.client.role, QUERY_EXECUTED):
+            return self._query(statement, portal)
 
     def open_portal(self, name: str, portal: Portal) -> None:
         """Keep a portal under a name. TM8117 when the name is taken, TM8012 for too many."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import duckdb
 
 from tidemill.errors import TidemillError
+from tidemill.serve.logs.events import REQUEST_FAILED
+from tidemill.serve.logs.redaction import told
 from tidemill.serve.postgres.protocol import backend, frontend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, failed, not_understood
@@ -19,7 +20,6 @@ from tidemill.serve.postgres.session.statements import Kind
 from tidemill.serve.postgres.values.data_rows import data_rows
 from tidemill.serve.postgres.values.parameter_values import parameter_value
 
-_LOG = logging.getLogger("tidemill.serve")
 _MOST_PREPARED = 1_000
 _TERMINATE, _SYNC, _FLUSH, _QUERY = b"X", b"S", b"H", b"Q"
 
@@ -92,7 +92,7 @@ class Session:
 
     def _guarded(self, answer: Callable[[], None]) -> bool:
         """Whether an answer could be given; otherwise the error was sent."""
-        cancellation = self._commands.cancellation
+        cancellation, log = self._commands.cancellation, self._commands.service.server_log
         try:
             with cancellation.statement(self._commands.settings.statement_seconds(self._statement_seconds)):
                 answer()
@@ -107,12 +107,16 @@ class Session:
         except duckdb.Error as error:
             problem = TidemillError("TM8126", "the query failed in DuckDB", got=str(error).splitlines()[0], hint="")
         except Exception as error:
-            _LOG.exception("a statement over PostgreSQL's protocol failed")
+            log.broken("statement", error)
             problem = failed(error)
         else:
             return True
         self._commands.transaction.fail()
-        self._channel.write(backend.error(cancelled(cancellation.why) if cancellation.why else problem))
+        if cancellation.why:
+            problem = cancelled(cancellation.why)
+        if problem.number != "TM8099":
+            log.note(REQUEST_FAILED, request="statement", **told(problem))
+        self._channel.write(backend.error(problem))
         return False
 
     def _synchronise(self) -> None:
