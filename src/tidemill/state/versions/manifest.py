@@ -25,7 +25,8 @@ from tidemill.state.versions.version import Version
 
 FORMAT_VERSION = 7
 OLDEST_FORMAT = 6
-"""The oldest format that can be read: ``runtime/migrations.py`` has a function for each from this one on."""
+"""The oldest format that can be read: ``runtime/durability/migrations.py`` has a function for each version
+from this one on."""
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 KEEP = 16
