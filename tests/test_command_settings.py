@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
 from commands import here
 from tidemill.cli.settings import parse_setting, settings
+from tidemill.cli.settings_page import page
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
 
@@ -34,6 +36,11 @@ TEXTS: dict[str, tuple[str, object]] = {
     "time_zone": ("+05:30", "+05:30"),
     "spark_conf": ("", {}),
 }
+
+
+def test_the_reference_is_what_is_declared() -> None:
+    document = Path(__file__).parent.parent / "docs" / "settings.md"
+    assert document.read_text() == page(), "python -m tidemill.cli.settings_page > docs/settings.md"
 
 
 def test_every_setting_can_be_given() -> None:

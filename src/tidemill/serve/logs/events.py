@@ -1,4 +1,7 @@
-"""The events of the log: each is declared once, and docs/logs.md is written from the declarations."""
+"""The events of the log: each is declared once, and docs/logs.md is written from the declarations.
+
+``python -m tidemill.serve.logs.events > docs/logs.md`` writes the page.
+"""
 
 from __future__ import annotations
 
@@ -219,6 +222,8 @@ EVENTS = tuple(value for value in dict(globals()).values() if isinstance(value, 
 
 _PAGE = """# Logs
 
+<!-- Written by `python -m tidemill.serve.logs.events`; a test compares it with the declarations. -->
+
 `tidemill serve` writes a line for each event to standard error; the banner with its addresses goes to standard output.
 
 ```
@@ -268,3 +273,7 @@ def logs_page() -> str:
             lines += [f"| `{name}` | {meaning} |" for name, meaning in event.fields.items()]
             lines.append("")
     return _PAGE + "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(logs_page(), end="")

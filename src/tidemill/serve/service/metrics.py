@@ -1,4 +1,7 @@
-"""Metrics in Prometheus' form: each is declared once, and docs/metrics.md is written from the declarations."""
+"""Metrics in Prometheus' form: each is declared once, and docs/metrics.md is written from the declarations.
+
+``python -m tidemill.serve.service.metrics > docs/metrics.md`` writes the page.
+"""
 
 from __future__ import annotations
 
@@ -150,6 +153,8 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
+        "<!-- Written by `python -m tidemill.serve.service.metrics`; a test compares it with the declarations. -->",
+        "",
         "`GET /metrics` of a server gives these in the text format of Prometheus, beside those of the process",
         "(`process_resident_memory_bytes`, `process_cpu_seconds_total`, ...). Counters end in `_total`; they begin",
         "at 0 with the server.",
@@ -162,3 +167,7 @@ def metrics_page() -> str:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{name}` | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(metrics_page(), end="")
