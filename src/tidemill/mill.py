@@ -267,14 +267,14 @@ class Mill:
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
-        """A declaration to fill from a script or pipeline; at the end all its changes are carried out, or none.
+        """A declaration to add a script or pipeline to; at the end all its changes are carried out, or none.
 
         No epoch runs meanwhile.
 
         Raises
         ------
         TidemillError
-            TM2xxx for what is wrong with it; nothing has been changed then, also when filling it raises.
+            TM2xxx for what is wrong with it; nothing has been changed then, also when the block raises.
         """
         with needing_java(self.spark, "while a script was compared"), self._open().declaring() as declaration:
             yield declaration

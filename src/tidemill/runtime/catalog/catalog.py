@@ -295,7 +295,7 @@ class Catalog:
         return [v for v in self.everything.values() if v.failure is None and v.paused is None]
 
     def views_at(self, epoch: int) -> dict[str, View]:
-        """The views as they were at an epoch, as far as that is remembered."""
+        """The views as they were at an epoch, unless it has expired."""
         views = dict(self.views)
         for former in sorted(self.former, key=lambda f: -f.until):
             if former.until > epoch:

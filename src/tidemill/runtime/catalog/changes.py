@@ -136,7 +136,7 @@ def checked_history(view: View, gone: list[str]) -> list[str]:
     if gone and value_of(POSITION, view.properties) == BACKFILL:
         raise TidemillError(
             "TM2061",
-            "a view cannot be filled with all rows of its tables: some are gone",
+            "a view cannot have all rows of its tables: some are gone",
             got=f"{view.name.removesuffix(NEXT)}: {gone[0].splitlines()[0]}",
             hint="with 'position' = 'head' it begins with the rows that are there",
         )

@@ -1,9 +1,9 @@
 """``CREATE OR REPLACE``: new views are built beside the old ones, and take their places at one epoch.
 
-A replacement is a view of its own under an inner name, ``v`` + :data:`NEXT`, filled like any new view. Views
-that read ``v`` are built again over it. When all replacements are complete, the next epoch ends with all of
-them in place; the old views go on being read at the epochs before for as long as these are
-remembered. All functions are pure: catalog in, catalog out.
+A replacement is a view of its own under an inner name, ``v`` + :data:`NEXT`, which reads history like any new view.
+Views that read ``v`` are built again over it. When all replacements are complete, the next epoch ends with all of them
+in place; the old views can be read as of earlier epochs until these expire. All functions are pure: catalog in, catalog
+out.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Coordinator(MillState):
             self._adopt(adaptor_changes.without_adaptor(self.catalog, name))
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
-        """Add a view; it is filled from history in the epochs that follow, while the others go on.
+        """Add a view; it reads history in the epochs that follow, while the others are maintained.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Coordinator(MillState):
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
-        """A declaration to fill. At the end all its changes are carried out as one, or none."""
+        """A declaration to add to. At the end all its changes are carried out as one, or none."""
         with self.turn():
             known = self.catalyst.functions
             declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._root.allowed, known)

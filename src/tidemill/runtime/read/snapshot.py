@@ -225,7 +225,7 @@ class Snapshot:
         return self.plan(name).schema
 
     def runs(self, plan: ReadPlan, epoch: int | None = None) -> tuple[Run, ...]:
-        """The runs behind a view at an epoch, also at one that is not remembered if nothing was written since."""
+        """The runs behind a view at an epoch, also at an expired one if nothing was written since."""
         newest = self.version.runs(plan.table.id)
         if epoch is not None and epoch < self.version.horizon and all(r.epoch_high <= epoch for r in newest):
             return newest
@@ -237,7 +237,7 @@ class Snapshot:
         Parameters
         ----------
         epoch : int, optional
-            A sealed epoch that is still remembered; the newest by default.
+            A sealed epoch that is still retained; the newest by default.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class Snapshot:
         Raises
         ------
         TidemillError
-            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+            TM2012 no such view, TM1030 still initialising, TM1031 epoch not available.
         """
         table = pa.concat_tables(self.read_parts(name, epoch))
         return table.combine_chunks() if table.nbytes < 1 << 31 else table
@@ -284,7 +284,7 @@ class Snapshot:
         Raises
         ------
         TidemillError
-            As :meth:`read`; TM1031 also when the epoch before is no longer remembered; TM1035 when the view was
+            As :meth:`read`; TM1031 also when the epoch before has expired; TM1035 when the view was
             replaced by one of other columns at this epoch.
         """
         tables = self.change_tables(name, epoch)
@@ -409,7 +409,7 @@ class Snapshot:
             remaining = self.initialising[name]
             raise TidemillError(
                 "TM1030",
-                "this view is still being filled from the history of its tables",
+                "this view is initialising: it does not have its whole history yet",
                 got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
                 hint="run the mill until the view has caught up; other views are not affected",
             )
@@ -438,8 +438,8 @@ class Snapshot:
                 "TM1031",
                 "this epoch cannot be read",
                 got=f"epoch {epoch}; available: {first} to {self.version.epoch}",
-                hint="the setting history_epochs says how many epochs are remembered; a view created later begins "
-                "when it has been filled",
+                hint="the setting history_epochs says how many epochs are retained; a view created later begins when "
+                "it is complete",
             )
 
 

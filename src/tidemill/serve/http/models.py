@@ -184,8 +184,8 @@ class Queue(BaseModel):
 
     table: str
     view: str | None = Field(None, description="None for a table that no view reads.")
-    state: Literal["live", "filling", "paused", "failed", "unread"]
-    epoch: int | None = Field(None, description="The newest epoch whose rows the view has; None while it is filled.")
+    state: Literal["live", "initialising", "paused", "failed", "unread"]
+    epoch: int | None = Field(None, description="Newest epoch whose rows the view has; None while initialising.")
     waiting_files: int | None = None
     waiting_bytes: int | None = Field(None, description="Found, and not admitted yet.")
     lag_bytes: int | None = Field(None, description="What the view has to read: what waits, and history.")
