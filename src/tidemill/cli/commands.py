@@ -38,7 +38,7 @@ def _settings_help() -> str:
     for name, default, text in described_settings():
         given = f"{name}.KEY=VALUE" if name == "spark_conf" else f"{name}={default}"
         found.append(f"  {given}  {text}.")
-    return "\n\n".join([*found, "docs/settings.md has more about each."])
+    return "\n\n".join([*found, "More about each is in the docstring of tidemill.config.Settings."])
 
 
 @app.command(epilog=_settings_help())

@@ -85,14 +85,6 @@ def _whole(text: str, is_size: bool) -> int | None:
     return None if match is None else int(match[1]) * _FACTORS[match[2]]
 
 
-def values_of(name: str) -> str:
-    """The values that a setting may have, in words."""
-    if _TYPES[name] is str or name == _SPARK:
-        return "text"
-    kind = "seconds" if _TYPES[name] is float else "bytes" if name.endswith("_bytes") else "a whole number"
-    return f"{kind}, at least 1" if name in _POSITIVE else kind
-
-
 def _wanted(name: str) -> str:
     if _TYPES[name] is float:
         return f"a number of seconds, from 0 to {_MOST_SECONDS:g}"

@@ -6,9 +6,9 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import get_type_hints
 
 from tidemill.cli.commands import serve
-from tidemill.cli.settings import values_of
 from tidemill.config import Settings
 from tidemill.serve.access.settings import ServerSettings
 
@@ -44,11 +44,11 @@ unknown name is TM7005, a bad value TM7006. Of `spark_conf` each entry is given 
 _SERVERS = """
 ## Servers
 
-`tidemill serve` has options for some settings. The others have their defaults there; a program that starts a server
-itself gives them as `tidemill.serve.access.settings.ServerSettings(name=value)`.
+`tidemill serve` has options for some settings; `tidemill serve --help` lists them, and what `--set` takes. A program
+that starts a server itself gives them as `tidemill.serve.access.settings.ServerSettings(name=value)`.
 
-| setting | option of `tidemill serve` | default | meaning |
-|---|---|---|---|
+| setting | option | values | default | meaning |
+|---|---|---|---|---|
 """
 
 _OPTIONS = {"hosts": "allow_host"}
@@ -65,7 +65,7 @@ def _of_mills() -> Iterator[str]:
     for name, text in _described(Settings):
         given = f"{name}.KEY" if name == "spark_conf" else name
         default = "" if name == "master" else _shown(name, getattr(usual, name))
-        yield _row(f"`{given}`", values_of(name), default, text)
+        yield _row(f"`{given}`", _values(Settings, name), default, text)
 
 
 def _of_servers() -> Iterator[str]:
@@ -73,7 +73,7 @@ def _of_servers() -> Iterator[str]:
     for name, text in _described(ServerSettings):
         option = _OPTIONS.get(name, name)
         shown = f"`--{option.replace('_', '-')}`" if option in parameters else ""
-        yield _row(f"`{name}`", shown, _shown(name, getattr(usual, name)), text)
+        yield _row(f"`{name}`", shown, _values(ServerSettings, name), _shown(name, getattr(usual, name)), text)
 
 
 def _described(settings: type) -> Iterator[tuple[str, str]]:
@@ -86,6 +86,19 @@ def _described(settings: type) -> Iterator[tuple[str, str]]:
     assert described.keys() == known, f"described and declared differ: {described.keys() ^ known}"
     for name, text in described.items():
         yield name, " ".join(text.split()).replace("``", "`")
+
+
+def _values(settings: type, name: str) -> str:
+    """The values that a setting may have, in words."""
+    kind, known = get_type_hints(settings)[name], next(f.metadata for f in fields(settings) if f.name == name)
+    if kind is bool:
+        return "on or off"
+    if kind is float:
+        return "seconds"
+    if kind not in (int, int | None):
+        return "texts" if kind == tuple[str, ...] else "text"
+    words = "bytes" if name.endswith("_bytes") else "a number"
+    return f"{words}, at least {known['least']}" if "least" in known else words
 
 
 def _shown(name: str, value: object) -> str:

@@ -12,63 +12,48 @@ from tidemill.serve.traces.exporting import check_traces
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Addresses, access and limits of a server.
+    """How a server listens, whom it lets in, and what one request may take.
 
     Parameters
     ----------
     host : str
         Address to listen on. Without tokens it must be a loopback address.
     port : int
-        Port of HTTP; 0 for a free one.
-    flight_port : int or None
-        Port of Arrow Flight; None to leave it out, 0 for a free one.
-    pg_port : int or None
-        Port of PostgreSQL's protocol; None to leave it out, 0 for a free one.
+        Of HTTP; 0 takes a free one.
+    flight_port, pg_port : int or None
+        Of Arrow Flight and of PostgreSQL's protocol; None for neither, 0 for a free one.
     tokens : str
         A file with a line ``role token`` each: ``read``, ``write`` or ``admin``. Without it everybody who reaches the
         server is ``admin``.
-    tls_certificate : str
-        PEM file of the certificate. With it, and ``tls_key``, all protocols are encrypted.
-    tls_key : str
-        PEM file of the certificate's key.
+    tls_certificate, tls_key : str
+        PEM files; HTTP and Flight are encrypted with both.
     hosts : tuple of str
-        Names in the Host header by which clients may address the server, beside ``host`` and the loopback names.
-    max_body_bytes : int
-        Longest body of a request, and longest message over WebSocket and PostgreSQL's protocol.
-    max_statement_length : int
-        Longest statement, in characters (TM8012); over PostgreSQL's protocol longest text of one message.
+        Names by which browsers and clients may address the server, beside ``host`` and the loopback names.
+    max_body_bytes, max_statement_length : int
+        Of one request, and of one statement in characters.
     max_rows : int
-        Most rows in an answer of JSON or CSV (TM8012); Arrow and cursors give more.
-    max_cursors : int
-        Most cursors over HTTP that are open (TM8012).
-    max_subscribers : int
-        Most subscribers at the same time, beyond which HTTP takes no more (TM8012); those of Arrow Flight count, too.
-    max_statements : int
-        Most statements at the same time that change something or that Spark answers, over all protocols (TM8012).
+        Rows in one answer of JSON or CSV; more are refused with a hint at Arrow and cursors.
+    max_cursors, max_subscribers, max_statements : int
+        At the same time; of statements those that change something or that Spark answers.
     requests_per_second : int
-        Most requests in a second from one address (TM8009); 0 for no limit.
+        Of one address; 0 for no limit.
     cache_bytes : int
-        Memory for encoded results, and as much for encoded changes.
+        Memory for encoded results and changes.
     progress_seconds : float
-        Least time between two ``progress`` events of a subscriber.
+        A subscriber hears of sealed epochs without changes at most this often.
     idle_seconds : float
-        Time between two looks for new input while there is none.
+        Pause between two looks for new input when there is none.
     pg_duckdb_bytes : int
-        Over PostgreSQL's protocol, a query whose views have at most so many bytes in their runs is answered by DuckDB,
-        others by Spark.
+        Over PostgreSQL's protocol DuckDB answers a query whose views have at most so many bytes in their runs, and
+        Spark others.
     pg_memory_bytes : int
-        Memory of DuckDB for the joins, groups and sorts of all queries together (TM8113).
+        Memory of DuckDB for the joins, groups and sorts of all queries together.
     pg_max_connections : int
-        Most connections over PostgreSQL's protocol at the same time (TM8105).
+        Over PostgreSQL's protocol, at the same time.
     pg_statement_seconds : float
-        Longest time of a statement over PostgreSQL's protocol (TM8112); 0 for no limit.
-    pg_stalled_seconds : float
-        Longest time that a client of PostgreSQL's protocol may do nothing within a transaction, or read nothing of a
-        result; then its connection is closed (TM8106).
-    log_level : str
-        Least important level of the log: ``debug``, ``info``, ``warning`` or ``error``.
-    log_format : str
-        How lines of the log are written: ``text`` or ``json``.
+        How long a statement over PostgreSQL's protocol may take; 0 for no limit.
+    log_level, log_format : str
+        The least important events that are noted, and how lines are written: ``text`` or ``json``.
     log_entries : int
         Newest entries of the log that are kept in memory.
     slow_epoch_seconds : float
@@ -77,6 +62,9 @@ class ServerSettings:
         Whether admins may create Python adaptors.
     traces : bool
         Whether traces are recorded and exported, as the environment variables of OpenTelemetry say.
+    pg_stalled_seconds : float
+        A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
+        or reads nothing of a result.
     """
 
     host: str = "127.0.0.1"
