@@ -523,9 +523,9 @@ class Mill:
         return self._coordinator.durable_epoch
 
     @property
-    def went_back(self) -> tuple[int, ...]:
-        """The epochs to which the mill went back, each time that sealed ones were lost, oldest first."""
-        return tuple(self._coordinator.went_back)
+    def rollbacks(self) -> tuple[int, ...]:
+        """The durable epochs to which the mill returned, each time that sealed ones were lost, oldest first."""
+        return tuple(self._coordinator.rollbacks)
 
     @property
     def failure(self) -> BaseException | None:

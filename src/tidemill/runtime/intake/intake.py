@@ -126,7 +126,7 @@ class Intake:
         self._live[table.name] = _source_files(table, self._sealed.reader, pinned)
         if table.listed and not table.static:
             state = cursor_table(table.uid)
-            self._lists.follow(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
+            self._lists.begin(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
 
     def change_table(self, table: Table) -> None:
         """Follow a table with other options or columns than before."""

@@ -60,7 +60,7 @@ def queue_table(catalog: Catalog, epoch: int, initialising: Collection[str], que
 def _rows(
     catalog: Catalog, table: Table, queues: Queues | None, initialising: Collection[str], epoch: int
 ) -> Iterator[dict[str, Any]]:
-    readers = [v for v in catalog.everything.values() if table.name in catalog.tables_read_by(v.root)]
+    readers = [v for v in catalog.all_views.values() if table.name in catalog.tables_read_by(v.root)]
     depth = Depth() if queues is None else queues.depths.get(table.name, Depth())
     seconds = None if depth.oldest is None else max(0.0, time.time() - depth.oldest / 1000)
     common = {"table": table.name, "lag_seconds": seconds}

@@ -140,7 +140,7 @@ class Snapshot:
         return self.socket_status(table)
 
     def view_at(self, name: str, epoch: int | None) -> View | None:
-        """The view that a name stood for at an epoch; None for the errors of a table."""
+        """The view of a name at an epoch; None for the errors of a table."""
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
         return views.get(name)
 
@@ -174,7 +174,7 @@ class Snapshot:
                 status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
             elif view.paused is not None:
                 status, detail = "paused", paused_detail(view.paused)
-            elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.initialising:
+            elif (failing := self.catalog.failing_since(view.name)) is not None and view.name not in self.initialising:
                 status, detail = "failing", f"since epoch {failing[0]}: {failing[1]}"
             elif view.name in self.initialising:
                 status, detail = "initialising", f"{self.initialising[view.name]} bytes remain"
@@ -305,11 +305,11 @@ class Snapshot:
         """
         if self._was_paused(name, epoch):
             return []
-        if epoch > 0 and self.catalog.in_error(name) is None:
-            if self.catalog.in_error(name, epoch) is not None:
+        if epoch > 0 and self.catalog.failing_since(name) is None:
+            if self.catalog.failing_since(name, epoch) is not None:
                 return []
             before = epoch - 1
-            while before >= 0 and (error := self.catalog.in_error(name, before)) is not None:
+            while before >= 0 and (error := self.catalog.failing_since(name, before)) is not None:
                 before = error[0] - 1
             if before < epoch - 1:
                 return self._exchanged(name, epoch, before)
@@ -330,7 +330,7 @@ class Snapshot:
         return epoch > then.paused.epoch
 
     def _before(self, name: str, epoch: int) -> int:
-        """The newest epoch before another one that a view stands for: it may have been paused since."""
+        """The newest epoch before another one as of which a view can be read: it may have been paused since."""
         view = self.view_at(name, epoch - 1)
         return epoch - 1 if view is None or view.paused is None else min(view.paused.epoch, epoch - 1)
 
@@ -384,7 +384,7 @@ class Snapshot:
             elif former.view.name == name:
                 break
         first = max(self.version.horizon, since)
-        while first < self.version.epoch and self.catalog.in_error(name, first) is not None:
+        while first < self.version.epoch and self.catalog.failing_since(name, first) is not None:
             first += 1
         return first
 
@@ -421,7 +421,7 @@ class Snapshot:
                 hint=f"read it as of epoch {view.failed_at - 1}, or DROP VIEW {name} and create it again without "
                 "the expression that fails",
             )
-        failing = self.catalog.in_error(name, epoch)
+        failing = self.catalog.failing_since(name, epoch)
         if failing is not None:
             raise TidemillError(
                 "TM1039",

@@ -180,7 +180,7 @@ class Delivery:
         if ON_GAP.of(self.sink.options) != SNAPSHOT:
             raise TidemillError(
                 "TM8215",
-                "this sink is behind what is retained",
+                "the position of this sink has expired",
                 got=f"{self.sink.name}: epoch {(self.position or 0) + 1} is gone; {error.got}",
                 hint="ALTER SINK name SET OPTIONS (onGap 'snapshot') goes on from all rows; the setting history_epochs "
                 "says how many epochs are retained",

@@ -1,4 +1,4 @@
-"""What epochs changed in views, computed once for all readers."""
+"""What epochs changed in views, computed once for all subscribers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def connect(url: str, token: str | None = None, *, timeout: float = 60.0, verify
     Raises
     ------
     TidemillError
-        TM8031 when nobody answers, TM8030 when it is no Tidemill server, TM8005 for a token that is not known.
+        TM8031 when the server does not answer, TM8030 when it is no Tidemill server, TM8005 for an unknown token.
     """
     client = Client(url, token, timeout=timeout, verify=verify)
     client.status()
@@ -266,19 +266,19 @@ class Client:
         columns, where : str
             For a single view: a SELECT list and a condition, evaluated by the server.
         durable : bool
-            Whether to give epochs only when no crash can take them back.
+            Whether to give only durable epochs.
         reset : bool
             Whether to go on with a change of kind ``reset`` and the rows of the newest epoch when changes were lost, or
-            are not retained any more; otherwise that is an error.
+            have expired; otherwise that is an error.
         progress : bool
             Whether to give changes of kind ``progress`` too, for epochs that changed nothing.
         reconnect : float, optional
-            Seconds for which to try again when nobody answers; for ever by default, 0 for never.
+            Seconds for which to try again when the server does not answer; for ever by default, 0 for never.
 
         Raises
         ------
         TidemillError
-            TM1036, TM8010 (unless ``reset``), TM2012 when a view was dropped, TM8031 when nobody answers any more.
+            TM1036, TM8010 (unless ``reset``), TM2012 when a view was dropped, TM8031 when nothing answers.
         """
         names = (views,) if isinstance(views, str) else tuple(views)
         wanted, at = Wanted(names, columns, where, durable, reset), str(start)
@@ -356,14 +356,14 @@ class Cursor:
         Raises
         ------
         TidemillError
-            TM8014 when it was closed, TM8010 when it is behind what is retained, TM1036 when epochs were lost.
+            TM8014 when it was closed, TM8010 when its position has expired, TM1036 when epochs were lost.
         """
         found = protocol.fetched_in(self._client._ask(protocol.fetch(self.id, rows, after, wait), wait + 60).content)
         self.position = found.position
         return found
 
     def close(self) -> None:
-        """Forget it."""
+        """Close it; the server removes it."""
         self._client._ask(Request("DELETE", f"/v1/cursors/{self.id}"))
 
 

@@ -37,7 +37,7 @@ class Change:
     ----------
     kind : str
         ``changes``; ``progress``: all changes up to ``epoch`` have been given; ``reset``: everything that was given
-        is to be forgotten, the rows of a newer epoch follow. The last two only where they were asked for.
+        is to be discarded, the rows of a newer epoch follow. The last two only where they were asked for.
     epoch : int
     view : str
         Its name; empty unless ``kind`` is ``changes``.

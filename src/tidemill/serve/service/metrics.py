@@ -34,7 +34,7 @@ class Declared:
 
 
 EPOCH = Declared("tidemill_epoch", "gauge", "Newest sealed epoch.")
-DURABLE = Declared("tidemill_durable_epoch", "gauge", "Newest epoch that no crash takes back.")
+DURABLE = Declared("tidemill_durable_epoch", "gauge", "Newest durable epoch.")
 WORKING = Declared("tidemill_working", "gauge", "1 while epochs run, 0 when an error has ended them.")
 EPOCHS = Declared("tidemill_epochs", "counter", "Epochs sealed since the server began.")
 EPOCH_SECONDS = Declared("tidemill_epoch_seconds", "histogram", "Time of an epoch, from admission to seal.")
@@ -48,7 +48,12 @@ SPILLED = Declared("tidemill_spilled_bytes", "counter", "Bytes written to files 
 WAITING_FILES = Declared("tidemill_waiting_files", "gauge", "Files listed and not read yet.", ("table",))
 WAITING_BYTES = Declared("tidemill_waiting_bytes", "gauge", "Bytes listed and not read yet.", ("table",))
 OLDEST = Declared("tidemill_waiting_seconds", "gauge", "Age of the oldest file that waits.", ("table",))
-LAG_BYTES = Declared("tidemill_view_lag_bytes", "gauge", "Bytes that a view has to read of a table.", ("view", "table"))
+LAG_BYTES = Declared(
+    "tidemill_view_lag_bytes",
+    "gauge",
+    "Bytes of a table that a view has to read: its queue, and admitted rows that the view does not have.",
+    ("view", "table"),
+)
 VIEWS = Declared("tidemill_views", "gauge", "Views by status.", ("status",))
 INITIALISING = Declared("tidemill_view_remaining_bytes", "gauge", "History that a new view still reads.", ("view",))
 STATE_BYTES = Declared("tidemill_state_bytes", "gauge", "Bytes of the runs that the newest version names.")

@@ -92,12 +92,12 @@ class ManifestLog:
         numbers = self.numbers()
         if number < numbers[-1]:
             return (
-                f"the newest manifest is {numbers[-1]}, this one only keeps history: `tidemill state verify` tells more"
+                f"the newest manifest is {numbers[-1]}, this one only keeps history: `tidemill state verify` says more"
             )
         older = [n for n in numbers if n < number][-3:]
         return (
             f"to go back one checkpoint, move this file away; older manifests: {older}, "
-            "and `tidemill state verify` tells which are intact"
+            "and `tidemill state verify` says which are intact"
         )
 
     def _not_usable(self, error: OSError) -> TidemillError:
