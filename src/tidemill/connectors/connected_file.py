@@ -168,7 +168,7 @@ def _failing(url: str, offered: Offered) -> Iterator[None]:
             "TM5052",
             "a connector failed",
             got=f"{url}: {type(error).__name__}: {offered.without_secrets(str(error))}",
-            hint="nothing was lost: it is read again when the mill goes on; see the connector's own documentation",
+            hint="nothing was lost: it is read again when the mill continues; see the connector's own documentation",
         ) from error
 
 

@@ -281,12 +281,12 @@ def _bytes(option: Option[object], text: str, most: int) -> bytes:
     """One or more bytes."""
     found = _unescaped(option, text)
     if not 0 < len(found) <= most or b"\0" in found:
-        raise option.bad(text, f"1 to {most} bytes, none of them 0; \\t stands for a tab")
+        raise option.bad(text, f"1 to {most} bytes, none of them 0; \\t is a tab")
     return found
 
 
 def _character(option: Option[object], text: str) -> int:
     character = _unescaped(option, text)
     if len(character) != 1 or not character.isascii() or character in b"\n\r\0":
-        raise option.bad(text, "one ASCII character, no line end; \\t stands for a tab")
+        raise option.bad(text, "one ASCII character, no line end; \\t is a tab")
     return character[0]

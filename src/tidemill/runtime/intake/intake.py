@@ -282,7 +282,7 @@ class Intake:
                 "TM5023",
                 "a part of the spool of a socket has gone before it was read",
                 got=f"{table}: {', '.join(sorted(gone))}, or what came before",
-                hint="put it back; without it the views over the table cannot go on: DROP them and the table",
+                hint="put it back; without it the views over the table cannot continue: DROP them and the table",
             )
 
     def ingested(self, table: str) -> IngestedFiles:

@@ -90,7 +90,7 @@ class Verification:
                 "verify again, before anything else"
             )
         elif newest in self.complete:
-            lines.append(f"  manifest {newest}, the newest, is intact with all its files: a mill goes on from it")
+            lines.append(f"  manifest {newest}, the newest, is intact with all its files: a mill continues from it")
         elif self.complete:
             lines.append(
                 f"  restore what is not intact from a copy of the root; or go back to manifest {self.complete[0]}, "

@@ -158,7 +158,7 @@ def unreachable(url: str, error: Exception) -> TidemillError:
         "TM8031",
         "the server does not answer",
         got=f"{url}: {error or type(error).__name__}",
-        hint="is `tidemill serve` running there? views and cursors go on where they were",
+        hint="is `tidemill serve` running there? views and cursors continue where they were",
     )
 
 

@@ -206,7 +206,7 @@ class AdaptorBody(BaseModel):
     model_config = _STRICT
     name: str = Field(min_length=1, max_length=64)
     source: str = Field(min_length=1, max_length=64 << 10)
-    replace: bool = Field(False, description="Replace one of this name; tables go on with the earlier source.")
+    replace: bool = Field(False, description="Replace one of this name; tables continue with the earlier source.")
 
 
 class AdaptorCreated(BaseModel):

@@ -102,7 +102,7 @@ class RecursionOperator(HoldingOperator):
         following, reached = self.context.hold(table), 0
         try:
             for path in self._paths:
-                for delta in path.follow(level, _deltas(rows, table, most_bytes), relations, most_bytes):
+                for delta in path.next_level(level, _deltas(rows, table, most_bytes), relations, most_bytes):
                     reached += int(delta.explicit_weights().sum())
                     counted.check(reached)
                     _write(following, table, delta)
@@ -176,7 +176,7 @@ class _Path:
                 yield Calculate(part.condition, (*part.expressions, Ref(width, pa.int32())))
                 width = len(part.expressions)
 
-    def follow(
+    def next_level(
         self, level: int, rows: Iterator[Delta], relations: list[TableState], most_bytes: int
     ) -> Iterator[Delta]:
         """Changes of the next level, from those of a level."""

@@ -51,7 +51,7 @@ class LookupJoinOperator(Operator):
         if not len(joinable):
             return
         if operation.kind == "inner":
-            self._pending.follow(self._joined(joinable))
+            self._pending.put_all(self._joined(joinable))
             return
         chosen = np.flatnonzero(self._matched(joinable) != (operation.kind == "anti"))
         if len(chosen):

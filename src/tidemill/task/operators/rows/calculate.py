@@ -30,7 +30,7 @@ class CalculateOperator(Operator):
         try:
             result = calculate_at_once(self.operation, item)
         except EvaluationError:
-            self._pending.follow(self._in_parts(item))
+            self._pending.put_all(self._in_parts(item))
         else:
             if len(result):
                 self._pending.put(Output(result))
