@@ -122,7 +122,7 @@ class Client:
         self._ask(Request("DELETE", f"/v1/queries/{name}"))
 
     def pause_query(self, name: str) -> None:
-        """No longer maintain a view, nor those that read it."""
+        """Do not maintain a view, nor those that read it, until it is resumed."""
         self._ask(Request("POST", f"/v1/queries/{name}/pause"))
 
     def resume_query(self, name: str) -> None:
@@ -148,7 +148,7 @@ class Client:
         self._ask(Request("DELETE", f"/v1/readers/{name}"))
 
     def pause_reader(self, name: str) -> None:
-        """Admit no rows of a table for now; what comes waits."""
+        """Admit no rows of a table until it is resumed; new rows wait in its queue."""
         self._ask(Request("POST", f"/v1/readers/{name}/pause"))
 
     def resume_reader(self, name: str) -> None:
@@ -156,12 +156,12 @@ class Client:
         self._ask(Request("POST", f"/v1/readers/{name}/resume"))
 
     def queues(self) -> list[dict[str, Any]]:
-        """What waits of each table, and how far each view has read it: the columns of SHOW QUEUES."""
+        """The queue of each table, and the position of each view in it: the columns of SHOW QUEUES."""
         found: list[dict[str, Any]] = self._ask(Request("GET", "/v1/queues")).json()["queues"]
         return found
 
     def create_adaptor(self, name: str, source: str, *, replace: bool = False) -> dict[str, Any]:
-        """Upload Python with a function ``decode(size, bytes)``; readers then name it as their format.
+        """Upload Python with a function ``decode(size, bytes)``; tables then name it as their format.
 
         Returns
         -------
@@ -254,15 +254,15 @@ class Client:
     ) -> Iterator[Change]:
         """Changes of views as they are sealed, each once and in the order of epochs, until the loop is left.
 
-        When the connection is lost the client connects again, and goes on where it was.
+        When the connection is lost the client connects again, and continues where it was.
 
         Parameters
         ----------
         views : str or sequence of str
             All changes of an epoch are given before those of the next.
         start : str or int
-            ``snapshot`` begins with the rows of the newest epoch as insertions, ``now`` with what changes from now on,
-            a number behind that epoch, the ``position`` of a change behind that change.
+            ``snapshot`` begins with the rows of the newest epoch as insertions, ``now`` with the next change, a number
+            with the changes after that epoch, the ``position`` of a change with those after it.
         columns, where : str
             For a single view: a SELECT list and a condition, evaluated by the server.
         durable : bool
@@ -313,7 +313,7 @@ class Client:
         where: str | None = None,
         durable: bool = True,
     ) -> Cursor:
-        """A position in the changes of views that outlives this client and the server. Parameters as `subscribe`."""
+        """Open a cursor: a position in the changes of views that the server stores. Parameters as `subscribe`."""
         names = (views,) if isinstance(views, str) else tuple(views)
         found = self._ask(protocol.open_cursor(Wanted(names, columns, where, durable), str(start))).json()
         return Cursor(self, found["cursor"], found["position"])
