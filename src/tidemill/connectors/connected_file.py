@@ -1,4 +1,4 @@
-"""Files of connectors that packages offer, as everything here reads them; what such a connector does wrong is told."""
+"""Files of connectors that packages offer, as formats read them; errors of such a connector become numbered errors."""
 
 from __future__ import annotations
 

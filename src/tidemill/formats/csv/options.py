@@ -111,7 +111,7 @@ class CsvOptions:
     separator, quote, comment : int
         ASCII codes; ``NO_BYTE`` for a quote or comment that is switched off, and for a separator of several bytes.
     null_text : bytes
-        What stands for NULL, as an empty field without quotes does.
+        The text that means NULL, as an empty field without quotes does.
     trim : int
         Sum of ``TRIM_LEADING`` and ``TRIM_TRAILING``.
     mode : Mode
@@ -121,7 +121,7 @@ class CsvOptions:
     delimiters : Delimiters or None
         Separators, line ends and quotes that the one-byte rule does not cover; None when it does.
     null_texts : tuple of bytes
-        Everything that stands for NULL, ``null_text`` first.
+        All texts that mean NULL, ``null_text`` first.
     not_finite : tuple of (bytes, bytes)
         Further names of numbers that are not finite, and what each means.
     multi_line : bool
@@ -240,7 +240,7 @@ def _check_escape_of_escape(given: Mapping[str, str], escape: int) -> None:
 
 
 def _null_texts(given: Mapping[str, str], delimiters: Delimiters) -> tuple[bytes, ...]:
-    """What stands for NULL: ``nullValue``, and what ``nullValues`` lists."""
+    """The texts that mean NULL: ``nullValue``, and what ``nullValues`` lists."""
     text = NULL_VALUES.of(given)
     if text is None:
         return (NULL_VALUE.of(given).encode(),)

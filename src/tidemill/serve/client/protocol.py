@@ -147,7 +147,7 @@ def error_in(status: int, body: bytes, url: str) -> TidemillError:
         if str(described["number"]).startswith("TM"):
             return error_of(described)
     except (ValueError, KeyError, TypeError):
-        pass  # not in our form: told below
+        pass  # not in our form: reported below
     got = f"{url}: status {status}: {body[:80]!r}"
     return TidemillError("TM8030", "this is no Tidemill server", got=got, hint="check the address and port")
 

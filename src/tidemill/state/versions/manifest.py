@@ -280,7 +280,7 @@ class ManifestLog:
                 hint="stop it first, or use another root; `tidemill query` and `tail` work beside it",
             ) from error
         self._lock = file
-        with contextlib.suppress(OSError):  # a full disk: who holds the lock is only told to people
+        with contextlib.suppress(OSError):  # a full disk: the name of the holder is only for messages
             file.truncate(0)
             file.write(self.writer)
             file.flush()
