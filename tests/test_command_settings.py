@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import here
-from tidemill.cli.settings import parse_setting, settings
+from tidemill.cli.settings import parse_setting, settings, settings_of_both
 from tidemill.cli.settings_page import page
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
+from tidemill.serve.access.settings import ServerSettings
 
 TEXTS: dict[str, tuple[str, object]] = {
     "master": ("local[3]", "local[3]"),
@@ -37,6 +39,38 @@ TEXTS: dict[str, tuple[str, object]] = {
     "spark_conf": ("", {}),
 }
 
+SERVER_TEXTS: dict[str, tuple[str, object]] = {
+    "host": ("::1", "::1"),
+    "port": ("65535", 65535),
+    "flight_port": ("0", 0),
+    "pg_port": ("5432", 5432),
+    "tokens": ("/etc/tokens", "/etc/tokens"),
+    "tls_certificate": ("a.pem", "a.pem"),
+    "tls_key": ("b.pem", "b.pem"),
+    "hosts": ("mill.example, other", ("mill.example", "other")),
+    "max_body_bytes": ("1m", 1 << 20),
+    "max_statement_length": ("5000", 5000),
+    "max_rows": ("7", 7),
+    "max_cursors": ("8", 8),
+    "max_subscribers": ("0", 0),
+    "max_statements": ("3", 3),
+    "requests_per_second": ("100", 100),
+    "cache_bytes": ("0", 0),
+    "progress_seconds": ("0.5", 0.5),
+    "idle_seconds": ("1", 1.0),
+    "pg_duckdb_bytes": ("0", 0),
+    "pg_memory_bytes": ("64m", 64 << 20),
+    "pg_max_connections": ("2", 2),
+    "pg_statement_seconds": ("0", 0.0),
+    "pg_stalled_seconds": ("0.1", 0.1),
+    "log_level": ("debug", "debug"),
+    "log_format": ("json", "json"),
+    "log_entries": ("50", 50),
+    "slow_epoch_seconds": ("0", 0.0),
+    "adaptors": ("true", True),
+    "traces": ("False", False),
+}
+
 
 def test_the_reference_is_what_is_declared() -> None:
     document = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -48,6 +82,16 @@ def test_every_setting_can_be_given() -> None:
     found = settings(given=[f"{name}={text}" for name, (text, _) in TEXTS.items() if name != "spark_conf"])
     assert found == Settings(**{name: value for name, (_, value) in TEXTS.items()})  # type: ignore[arg-type]
     assert {n: type(v) for n, v in vars(found).items()} == {n: type(v) for n, v in vars(Settings()).items()}
+
+
+def test_every_setting_of_a_server_can_be_given() -> None:
+    assert list(SERVER_TEXTS) == [f.name for f in fields(ServerSettings)]
+    assert not set(SERVER_TEXTS) & set(TEXTS), "a name is a setting of the mill or of the server"
+    given = ["partitions=3", *(f"{n.replace('_', '-')}={t}" for n, (t, _) in SERVER_TEXTS.items())]
+    mill, server = settings_of_both("local[2]", None, given, ServerSettings)
+    assert mill == Settings(master="local[2]", partitions=3)
+    assert server == {name: value for name, (_, value) in SERVER_TEXTS.items()}
+    assert {n: type(v) for n, v in server.items()} == {n: type(v) for n, (_, v) in SERVER_TEXTS.items()}
 
 
 def test_settings_of_spark() -> None:
@@ -107,21 +151,53 @@ def test_bad_values(given: str, hint: str) -> None:
     assert caught.value.hint.startswith(hint)
 
 
-def test_help_names_every_setting() -> None:
-    done = here("run", "--help")
+@pytest.mark.parametrize(
+    ("given", "number", "hint"),
+    [
+        ("max_row=1", "TM7005", "did you mean max_rows"),
+        ("pg_connections=1", "TM7005", "did you mean pg_max_connections"),
+        ("epoch_byte=4m", "TM7005", "did you mean epoch_bytes"),
+        ("max_rows=0", "TM7006", "a whole number, 1 or more"),
+        ("port=65536", "TM7006", "a whole number, from 0 to 65535"),
+        ("pg_memory_bytes=1m", "TM7006", f"a number of bytes, optionally with k, m or g (4m), {16 << 20} or more"),
+        ("pg_stalled_seconds=0", "TM7006", "a number of seconds, from 0.1 to 1e+09"),
+        ("adaptors=yes", "TM7006", "true or false"),
+        ("log_level=loud", "TM8320", "debug, info, warning, error"),
+        ("host=0.0.0.0", "TM8001", "--tokens FILE"),
+    ],
+)
+def test_what_a_server_cannot_be_given(given: str, number: str, hint: str) -> None:
+    done = here("serve", "--root", "/nowhere", "--set", given)
+    assert done.code == 1 and number in done.err and hint in " ".join(done.err.split()), done.err
+
+
+def test_run_takes_no_setting_of_a_server() -> None:
+    with pytest.raises(TidemillError, match="TM7005"):
+        settings(given=["max_rows=1"])
+
+
+@pytest.mark.parametrize(("command", "declared"), [("run", (Settings,)), ("serve", (Settings, ServerSettings))])
+def test_help_names_every_setting(command: str, declared: tuple[type[Any], ...]) -> None:
+    done = here(command, "--help")
     text = "".join(done.out.replace("│", "").split())
     assert done.code == 0
     assert "--set" in text
-    assert [n for n in TEXTS if n not in text] == []
-    assert [t for _, _, t in described_settings() if "".join(t.split()) not in text] == [], "with a line about each"
+    for described in (described_settings(d) for d in declared):
+        assert [n for n, _, _ in described if n not in text] == []
+        assert [t for _, _, t in described if "".join(t.split()) not in text] == [], "with a line about each"
 
 
-def test_every_setting_is_described() -> None:
-    found = {name: (default, text) for name, default, text in described_settings()}
-    assert list(found) == [f.name for f in fields(Settings)]
+@pytest.mark.parametrize("declared", [Settings, ServerSettings])
+def test_every_setting_is_described(declared: type[Any]) -> None:
+    found = {name: (default, text) for name, default, text in described_settings(declared)}
+    assert list(found) == [f.name for f in fields(declared)]
     for name, (default, text) in found.items():
         assert text and not text.endswith("."), name
         if default:
-            assert parse_setting(f"{name}={default}") == (name, getattr(Settings(), name))
+            assert parse_setting(f"{name}={default}", (declared,)) == (name, getattr(declared(), name))
+
+
+def test_described_settings() -> None:
+    found = {name: (default, text) for name, default, text in described_settings()}
     assert found["epoch_bytes"] == ("16m", "Most bytes of input admitted to one epoch, over all tables")
     assert found["history_epochs"][0] == "128"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+POSITIVE: Mapping[str, float] = {"least": 1}
+"""Metadata of a setting that cannot be 0. ``least`` and ``most`` are the bounds of a number, 0 and none by default."""
 
 
 @dataclass(frozen=True)
@@ -76,20 +81,20 @@ class Settings:
     """
 
     master: str = field(default_factory=lambda: os.environ.get("TIDEMILL_MASTER", "local[*]"))
-    epoch_bytes: int = 16 << 20
-    split_bytes: int = 4 << 20
+    epoch_bytes: int = field(default=16 << 20, metadata=POSITIVE)
+    split_bytes: int = field(default=4 << 20, metadata=POSITIVE)
     partitions: int = 0
     small_epoch_bytes: int = 1 << 20
     broadcast_bytes: int = 10 << 20
     checkpoint_seconds: float = 1.0
     checkpoint_epochs: int = 0
-    checkpoint_bytes: int = 256 << 20
+    checkpoint_bytes: int = field(default=256 << 20, metadata=POSITIVE)
     buffer_directory: str = ""
     buffer_epochs: int = 0
     buffer_bytes: int = 1 << 30
     history_epochs: int = 128
-    compact_after: int = 12
-    compact_bytes: int = 32 << 20
+    compact_after: int = field(default=12, metadata=POSITIVE)
+    compact_bytes: int = field(default=32 << 20, metadata=POSITIVE)
     garbage_grace_seconds: float = 120.0
     listing_seconds: float = 1.0
     allowed_paths: str = ""
@@ -98,18 +103,31 @@ class Settings:
     spark_conf: dict[str, str] = field(default_factory=dict)
 
 
-def described_settings() -> list[tuple[str, str, str]]:
-    """Name, default as text, and first sentence of the docstring of each setting, in their order."""
-    usual, found = Settings(), []
-    for name, text in re.findall(r"^    (\w+) : \w+\n((?:        .*\n)+)", Settings.__doc__ or "", re.MULTILINE):
+def described_settings(declared: type[Any] = Settings) -> list[tuple[str, str, str]]:
+    """Name, default as text, and first sentence of the docstring of each setting, in their order.
+
+    ``declared`` is a dataclass of settings whose docstring has a paragraph for each.
+    """
+    usual, found = declared(), []
+    for name, text in re.findall(r"^    (\w+) : [\w ]+\n((?:        .*\n)+)", declared.__doc__ or "", re.MULTILINE):
         plain = " ".join(text.split()).replace("``", "")
         found.append((name, _shown(name, getattr(usual, name)), re.split(r"[.:] |\.$", plain)[0]))
     return found
 
 
+def bounds(declared: type[Any], name: str) -> tuple[float, float | None]:
+    """The least and the largest value of a setting that is a number; no largest one for None."""
+    metadata = next(f.metadata for f in fields(declared) if f.name == name)
+    return metadata.get("least", 0), metadata.get("most")
+
+
 def _shown(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, tuple):
+        return ",".join(value)
     if not isinstance(value, int):
         return str(value or "")
     units = (("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)) if name.endswith("_bytes") and value else ()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 from serving import wait_until
 
@@ -71,7 +72,8 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(script: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    process = Process(tmp_path_factory.mktemp("server"), str(script), "--log-format", "json")
+    set_ = [a for s in ("max_rows=3", "pg_port=0", "pg-max-connections=1") for a in ("--set", s)]
+    process = Process(tmp_path_factory.mktemp("server"), str(script), "--log-format", "json", *set_)
     yield process
     if process.process.poll() is None:
         process.process.kill()
@@ -101,6 +103,17 @@ def test_commands_find_the_server_of_a_root(served: Process) -> None:
     assert "TM7030" in here("query", "SELECT 1").err
     assert "TM7030" in here("query", "SELECT 1", *place, "--server", served.url).err
     assert "TM8031" in here("query", "SELECT 1", "--server", "http://127.0.0.1:9").err
+
+
+def test_settings_of_the_server(served: Process) -> None:
+    addresses = json.loads((Path(served.root) / "serve" / "server.json").read_text())
+    assert set(addresses) >= {"http", "postgresql"}, addresses
+    with psycopg.connect(addresses["postgresql"]), pytest.raises(psycopg.OperationalError, match="TM8105"):
+        psycopg.connect(addresses["postgresql"])
+    many = "SELECT explode(sequence(1, {})) AS n FROM spending WHERE customer = 1"
+    for rows_, status in ((3, 200), (4, 413)):
+        answer = httpx.post(f"{served.url}/v1/sql", json={"statement": many.format(rows_)}, timeout=60)
+        assert answer.status_code == status, answer.text
 
 
 def test_a_signal_makes_everything_durable(served: Process, script: Path) -> None:

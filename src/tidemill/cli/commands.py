@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import signal
@@ -9,14 +10,15 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 
 from tidemill.cli import output
-from tidemill.config import described_settings
+from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
+from tidemill.serve.access.settings import ServerSettings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -32,16 +34,17 @@ Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow
 Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
 
 
-def _settings_help() -> str:
-    """The settings of ``--set``, a paragraph each."""
+def _settings_help(*declared: type[Any]) -> str:
+    """The settings of ``--set`` that dataclasses declare, a paragraph each."""
     found = ["Settings for --set, with their defaults:"]
-    for name, default, text in described_settings():
+    for name, default, text in (row for d in declared for row in described_settings(d)):
         given = f"{name}.KEY=VALUE" if name == "spark_conf" else f"{name}={default}"
         found.append(f"  {given}  {text}.")
-    return "\n\n".join([*found, "More about each is in the docstring of tidemill.config.Settings."])
+    places = " and ".join(f"{d.__module__}.{d.__name__}" for d in declared)
+    return "\n\n".join([*found, f"More about each is in the docstring of {places}."])
 
 
-@app.command(epilog=_settings_help())
+@app.command(epilog=_settings_help(Settings))
 def run(
     pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
     root: Root,
@@ -89,7 +92,7 @@ def run(
             run_mill(mill, display, once=once, seconds=seconds)
 
 
-@app.command()
+@app.command(epilog=_settings_help(ServerSettings, Settings))
 def serve(
     root: Root,
     pipeline: Annotated[
@@ -131,20 +134,20 @@ def serve(
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, as for `tidemill run`; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, e.g. max_rows=1000; repeatable. See below."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace views whose query has changed.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
 ) -> None:
     """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
     from tidemill.cli.running import create_from, open_mill, summary_of
-    from tidemill.cli.settings import settings
-    from tidemill.serve.access.settings import ServerSettings
+    from tidemill.cli.settings import settings_of_both
     from tidemill.serve.running import serve as run_server
 
     if pipeline is not None:
         check_pipeline(pipeline)
-    server = ServerSettings(
+    chosen, assigned = settings_of_both(master, epoch_bytes, given or (), ServerSettings)
+    options = ServerSettings(
         host=host,
         port=port,
         flight_port=flight_port,
@@ -160,8 +163,9 @@ def serve(
         adaptors=adaptors,
         traces=traces,
     )
+    server = dataclasses.replace(options, **assigned)
     server.check()
-    with open_mill(root, settings(master, epoch_bytes, given or ())) as mill:
+    with open_mill(root, chosen) as mill:
         if pipeline is not None:
             changed = summary_of(create_from(mill, pipeline, may_replace=replace, may_drop=prune))
             if changed:

@@ -18,6 +18,8 @@ case-insensitive, values are strings. An unknown option is an error that names t
 so is a value that an option does not accept (TM4003), and an option that does not apply to a table of this kind. The
 last column says whether `ALTER TABLE name SET OPTIONS`, or `ALTER SINK name SET OPTIONS`, may change it. Secrets are
 neither shown nor stored: the script or the environment must provide them again.
+
+[Settings](settings.md) of mills and servers are given when they are started.
 """
 
 

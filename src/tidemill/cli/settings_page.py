@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import get_type_hints
 
 from tidemill.cli.commands import serve
-from tidemill.config import Settings
+from tidemill.config import Settings, bounds
 from tidemill.serve.access.settings import ServerSettings
 
 _INTRODUCTION = """\
@@ -44,8 +44,8 @@ unknown name is TM7005, a bad value TM7006. Of `spark_conf` each entry is given 
 _SERVERS = """
 ## Servers
 
-`tidemill serve` has options for some settings; `tidemill serve --help` lists them, and what `--set` takes. A program
-that starts a server itself gives them as `tidemill.serve.access.settings.ServerSettings(name=value)`.
+`tidemill serve` takes each of these with `--set NAME=VALUE`, too, and has options for some. A program that starts a
+server itself gives them as `tidemill.serve.access.settings.ServerSettings(name=value)`.
 
 | setting | option | values | default | meaning |
 |---|---|---|---|---|
@@ -90,20 +90,20 @@ def _described(settings: type) -> Iterator[tuple[str, str]]:
 
 def _values(settings: type, name: str) -> str:
     """The values that a setting may have, in words."""
-    kind, known = get_type_hints(settings)[name], next(f.metadata for f in fields(settings) if f.name == name)
+    kind = get_type_hints(settings)[name]
     if kind is bool:
-        return "on or off"
-    if kind is float:
-        return "seconds"
-    if kind not in (int, int | None):
-        return "texts" if kind == tuple[str, ...] else "text"
-    words = "bytes" if name.endswith("_bytes") else "a number"
-    return f"{words}, at least {known['least']}" if "least" in known else words
+        return "true or false"
+    if kind not in (float, int, int | None):
+        return "texts, separated by commas" if kind == tuple[str, ...] else "text"
+    words = "seconds" if kind is float else "bytes" if name.endswith("_bytes") else "a number"
+    least, most = bounds(settings, name)
+    words += f", at least {_shown(name, least)}" if least else ""
+    return words if most is None else f"{words}, at most {most:g}"
 
 
 def _shown(name: str, value: object) -> str:
     if isinstance(value, bool):
-        return "on" if value else "off"
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}"
     if not isinstance(value, int):

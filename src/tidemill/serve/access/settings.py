@@ -3,44 +3,58 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidemill.config import POSITIVE
 from tidemill.errors import TidemillError
-from tidemill.serve.logs.server_log import check
-from tidemill.serve.traces.exporting import check_traces
+
+_PORT: Mapping[str, float] = {"most": 65_535}
 
 
 @dataclass(frozen=True)
 class ServerSettings:
     """How a server listens, whom it lets in, and what one request may take.
 
+    The command ``tidemill serve`` takes each of them as ``--set NAME=VALUE``, with the bounds in a field's metadata.
+
     Parameters
     ----------
     host : str
         Address to listen on. Without tokens it must be a loopback address.
     port : int
-        Of HTTP; 0 takes a free one.
-    flight_port, pg_port : int or None
-        Of Arrow Flight and of PostgreSQL's protocol; None for neither, 0 for a free one.
+        Port of HTTP; 0 takes a free one.
+    flight_port : int or None
+        Port of Arrow Flight, 0 for a free one. None does not serve it.
+    pg_port : int or None
+        Port of PostgreSQL's protocol, 0 for a free one. None does not serve it.
     tokens : str
         A file with a line ``role token`` each: ``read``, ``write`` or ``admin``. Without it everybody who reaches the
         server is ``admin``.
-    tls_certificate, tls_key : str
-        PEM files; HTTP and Flight are encrypted with both.
+    tls_certificate : str
+        PEM file of the server's certificate. HTTP, Flight and PostgreSQL's protocol are encrypted with it and its key.
+    tls_key : str
+        PEM file of the certificate's key.
     hosts : tuple of str
         Names by which browsers and clients may address the server, beside ``host`` and the loopback names.
-    max_body_bytes, max_statement_length : int
-        Of one request, and of one statement in characters.
+    max_body_bytes : int
+        Largest body of a request, and message of PostgreSQL's protocol.
+    max_statement_length : int
+        Most characters of a statement.
     max_rows : int
-        Rows in one answer of JSON or CSV; more are refused with a hint at Arrow and cursors.
-    max_cursors, max_subscribers, max_statements : int
-        At the same time; of statements those that change something or that Spark answers.
+        Most rows in one answer of JSON or CSV. More are refused with a hint at Arrow and cursors.
+    max_cursors : int
+        Most cursors at the same time.
+    max_subscribers : int
+        Most subscribers at the same time; 0 for none.
+    max_statements : int
+        Most statements at the same time that change something or that Spark answers.
     requests_per_second : int
-        Of one address; 0 for no limit.
+        Most requests of one address; 0 for no limit.
     cache_bytes : int
-        Memory for encoded results and changes.
+        Memory for encoded results, and as much for changes.
     progress_seconds : float
-        A subscriber hears of sealed epochs without changes at most this often.
+        Least time between two messages to a subscriber about sealed epochs without changes.
     idle_seconds : float
         Pause between two looks for new input when there is none.
     pg_duckdb_bytes : int
@@ -49,11 +63,16 @@ class ServerSettings:
     pg_memory_bytes : int
         Memory of DuckDB for the joins, groups and sorts of all queries together.
     pg_max_connections : int
-        Over PostgreSQL's protocol, at the same time.
+        Most connections over PostgreSQL's protocol at the same time.
     pg_statement_seconds : float
         How long a statement over PostgreSQL's protocol may take; 0 for no limit.
-    log_level, log_format : str
-        The least important events that are noted, and how lines are written: ``text`` or ``json``.
+    pg_stalled_seconds : float
+        A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
+        or reads nothing of a result.
+    log_level : str
+        The least important events that are noted: debug, info, warning or error.
+    log_format : str
+        How lines of the log are written: text or json.
     log_entries : int
         Newest entries of the log that are kept in memory.
     slow_epoch_seconds : float
@@ -62,37 +81,34 @@ class ServerSettings:
         Whether admins may create Python adaptors.
     traces : bool
         Whether traces are recorded and exported, as the environment variables of OpenTelemetry say.
-    pg_stalled_seconds : float
-        A connection over PostgreSQL's protocol is ended when its client does nothing for so long within a transaction,
-        or reads nothing of a result.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8320
-    flight_port: int | None = None
-    pg_port: int | None = None
+    port: int = field(default=8320, metadata=_PORT)
+    flight_port: int | None = field(default=None, metadata=_PORT)
+    pg_port: int | None = field(default=None, metadata=_PORT)
     tokens: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     hosts: tuple[str, ...] = field(default=())
-    max_body_bytes: int = 4 << 20
-    max_statement_length: int = 100_000
-    max_rows: int = 1_000_000
-    max_cursors: int = 100_000
+    max_body_bytes: int = field(default=4 << 20, metadata=POSITIVE)
+    max_statement_length: int = field(default=100_000, metadata=POSITIVE)
+    max_rows: int = field(default=1_000_000, metadata=POSITIVE)
+    max_cursors: int = field(default=100_000, metadata=POSITIVE)
     max_subscribers: int = 10_000
-    max_statements: int = 64
+    max_statements: int = field(default=64, metadata=POSITIVE)
     requests_per_second: int = 0
     cache_bytes: int = 64 << 20
     progress_seconds: float = 1.0
     idle_seconds: float = 0.02
     pg_duckdb_bytes: int = 256 << 20
-    pg_memory_bytes: int = 1 << 30
-    pg_max_connections: int = 200
+    pg_memory_bytes: int = field(default=1 << 30, metadata={"least": 16 << 20})
+    pg_max_connections: int = field(default=200, metadata=POSITIVE)
     pg_statement_seconds: float = 600.0
-    pg_stalled_seconds: float = 300.0
+    pg_stalled_seconds: float = field(default=300.0, metadata={"least": 0.1})
     log_level: str = "info"
     log_format: str = "text"
-    log_entries: int = 2_000
+    log_entries: int = field(default=2_000, metadata=POSITIVE)
     slow_epoch_seconds: float = 10.0
     adaptors: bool = False
     traces: bool = False
@@ -120,6 +136,10 @@ class ServerSettings:
                 got="only one of --tls-certificate and --tls-key",
                 hint="give both, as PEM files",
             )
+        # imported here: the command's help asks for names and defaults only
+        from tidemill.serve.logs.server_log import check
+        from tidemill.serve.traces.exporting import check_traces
+
         check(self.log_level, self.log_format)
         if self.traces:
             check_traces()
