@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from commands import here
 from tidemill.cli.settings import parse_setting, settings, settings_of_both
+from tidemill.cli.settings_page import page
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
@@ -68,6 +70,11 @@ SERVER_TEXTS: dict[str, tuple[str, object]] = {
     "adaptors": ("true", True),
     "traces": ("False", False),
 }
+
+
+def test_the_reference_is_what_is_declared() -> None:
+    document = Path(__file__).parent.parent / "docs" / "settings.md"
+    assert document.read_text() == page(), "python -m tidemill.cli.settings_page > docs/settings.md"
 
 
 def test_every_setting_can_be_given() -> None:

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from mill_factory import MillFactory
 from tidemill import pipelines
 from tidemill.mill import Mill
 from tidemill.plan.sql.statements import split_script
+from tidemill.runtime.read.file_status import FILES_SCHEMA
+from tidemill.runtime.sockets.socket_status import STATUS_SCHEMA
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*(ROOT / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -236,6 +239,28 @@ def test_formats_without_a_mill(script: Any) -> None:
     names = script(lines)
     assert [tuple(row) for row in names["frame"].collect()] == [(1, "x")]
     assert names["table"].to_pydict() == {"a": [1], "b": ["x"]}
+
+
+def first_cells(page: str, after: str) -> list[str]:
+    """The names in back quotes in the first column of the table that follows a text."""
+    rows = (ROOT / "docs" / page).read_text().partition(after)[2].partition("|---")[2].splitlines()[1:]
+    cells = [row.split(" | ")[0] for row in takewhile(lambda row: row.startswith("|"), rows)]
+    return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+
+def test_columns_of_show_and_of_status_tables(mill_factory: MillFactory) -> None:
+    snapshot = mill_factory().snapshot()
+    assert first_cells("sql.md", "`SHOW TABLES`:") == snapshot.show("tables").column_names
+    assert first_cells("sql.md", "`SHOW VIEWS`, and") == snapshot.show("views").column_names
+    assert first_cells("queues.md", "SHOW QUEUES") == snapshot.show("queues").column_names
+    (sinks,) = re.findall(
+        r"^`SHOW SINKS` has (.*?)\n\n", (ROOT / "docs" / "sql.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert re.findall(r"`(\w+)`", sinks) == snapshot.show("sinks").column_names
+    files = first_cells("sql.md", "[formats](formats.md#malformed-rows) |\n| `<table>__status`")
+    assert sorted(files) == sorted(f.name for f in FILES_SCHEMA)
+    connections = first_cells("sql.md", "how often it was tried, when it is tried again")
+    assert sorted(connections) == sorted(f.name for f in STATUS_SCHEMA)
 
 
 def test_python_can_be_compiled() -> None:

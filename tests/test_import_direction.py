@@ -1,4 +1,4 @@
-"""Arrows only downwards: which room may import which (docs/architecture.md, section 2)."""
+"""Imports point only downwards: which room may import which (docs/architecture.md, section *The rooms*)."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ ORACLE_OF = {
     "csv_plain_table.py": ("csv.header", "csv.rows", "csv.buffer_index", "csv.row_ends", "csv.one_line"),
     "csv_reference.py": ("csv", "text.delimiters"),
     "generator_reference.py": ("generator.columns",),
-    "json_reference.py": ("json.columns", "json.rows", "json.walk", "json.index", "json.elements", "json.texts"),
+    "json_reference.py": ("json.columns", "json.rows", "json.indexing"),
     "native_reference.py": ("native.rows",),
     "orderbook_reference.py": ("orderbook.replay",),
     "value_reference.py": ("values.columns.columns", "values.times.times", "values.numbers"),
@@ -208,6 +208,14 @@ ORACLE_OF = {
     "pattern_reference.py": ("values.times.pattern_times", "values.times.times", "values.columns"),
 }
 """The formats in plain Python, and what these oracles must not be made of, below ``tidemill.formats``."""
+
+
+@pytest.mark.parametrize("oracle", ORACLE_OF)
+def test_what_oracles_must_not_use_exists(oracle: str) -> None:
+    """A module that has moved would be forbidden under its old name only."""
+    formats = PACKAGE / "formats"
+    paths = [formats.joinpath(*name.split(".")) for name in ORACLE_OF[oracle]]
+    assert [str(p) for p in paths if not p.with_suffix(".py").is_file() and not (p / "__init__.py").is_file()] == []
 
 
 @pytest.mark.parametrize("oracle", ORACLE_OF)

@@ -19,63 +19,65 @@ class Settings:
     Parameters
     ----------
     master : str
-        Spark master, ``local[*]`` by default.
+        URL of the Spark master. By default that in the environment variable ``TIDEMILL_MASTER``, else ``local[*]``.
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.
     split_bytes : int
-        Most bytes of one file read by one task in one go. Of a compressed file it is 16 times as many decoded ones, the
-        bytes of the epoch, or a quarter of the decoded bytes before them, whatever is most.
+        Most bytes of a file that one task reads in one epoch. For a compressed file it is the largest of 16 times as
+        many decoded bytes, the bytes of the epoch, and a quarter of the decoded bytes before the split.
     partitions : int
-        Number of Spark partitions of a superstep; 0 takes Spark's default parallelism.
+        Number of Spark partitions of a superstep; 0 for Spark's default parallelism.
     small_epoch_bytes : int
-        An epoch with at most so many bytes of input runs all its supersteps in one Spark task: its exchanges would
-        take longer than its work. 0 for never.
+        An epoch with at most so many bytes of input runs all its supersteps in one Spark task, because its exchanges
+        would take longer than its work. 0 for never.
     broadcast_bytes : int
-        A table with at most so many bytes when a view over it is created, and a tenth of those of what it is joined
-        with, is looked up where the rows of that are, without an exchange, in epochs in which it does not change.
-        0 for no table but those with the option ``broadcast 'true'``.
+        A table with at most so many bytes of files when a view over it is created, and at most a tenth of the bytes of
+        the other side of a join, is a small table: in epochs in which it does not change, the other side is looked up
+        in it without an exchange. 0 for only the tables with the option ``broadcast 'true'``.
     checkpoint_seconds : float
-        Time between the beginnings of two checkpoints; epochs sealed in between are replayed after a crash.
+        Time between the beginnings of two checkpoints. After a crash, the input of epochs since the last one is read
+        again.
     checkpoint_epochs : int
-        A checkpoint also begins when so many epochs have been sealed since the last one began; 0 for time alone.
+        A checkpoint also begins when so many epochs have been sealed since the last one began. 0 for time alone.
     checkpoint_bytes : int
-        A checkpoint makes one object of what a host has sealed, and more when that is larger than this.
+        Largest object that a checkpoint writes. It writes one for each host, and several when more was sealed there.
     buffer_directory : str
-        Where each host keeps what is sealed and not durable yet; by default ``buffer`` in a local root, else a
-        directory below the system's temporary one. Memory (``/dev/shm``) or a fast disk serve best. ``{host}`` in it
-        stands for the name of the host.
+        Directory of each host for state that is sealed and not durable. By default ``buffer`` in a root that is a
+        directory, else a directory below the system's temporary one. Memory (``/dev/shm``) or a fast disk are best.
+        ``{host}`` in it is replaced by eight hexadecimal digits for the host.
     buffer_epochs : int
-        How many of the newest epochs are still read from the buffer when they are durable.
+        How many of the newest epochs are still read from the buffer directory after they are durable.
     buffer_bytes : int
         Most bytes of sealed state that is not durable. A checkpoint begins at 80 % of it, and when it is full no epoch
-        admits anything until one has ended.
+        admits input until a checkpoint has ended.
     history_epochs : int
-        How many epochs back a view's changes, and the view as it was, can still be read.
+        How many epochs before the newest one are retained: their changes, and the views as of them, can be read.
     compact_after : int
-        How many epochs' runs a state table may have before they are merged.
+        Number of runs of a state table at which they are merged.
     compact_bytes : int
-        How large young runs of a state table become, together, before they go down into levels, and about how large a
-        run is there. A merge takes several times as much, not more, whatever the size of the table. At most a sixteenth
-        of what a task may hold of ``memory_bytes``, or 1 MB where that is less.
+        Total size of the young runs of a state table at which they are merged into a level, and about the size of a run
+        of a level. At most a sixteenth of what a task may hold of ``memory_bytes``, or 1 MB where that is less.
     garbage_grace_seconds : float
-        How old an unreferenced state file must be before it is deleted.
+        Age at which an unreferenced state file is deleted.
     listing_seconds : float
-        Least time between two listings of a table's files while known ones wait to be read.
+        Least time between two listings of a table's files while listed ones wait to be read.
     allowed_paths : str
-        Directories and URLs below which tables may have their files, and archives of these, separated by commas:
-        ``/data/in,s3://bucket/in,tcp+listen://``. Links that lead out are not followed. Nothing allows everything.
+        Directories and URLs that tables may read and sinks may write, separated by commas:
+        ``/data/in,s3://bucket/in,tcp+listen://``. Files, ``sourceArchiveDir``, sockets, and the endpoints and queues of
+        object stores must be at or below one of them (TM5045); a scheme alone allows all its URLs. Links that lead
+        elsewhere are not followed. Empty to allow all.
     memory_bytes : int
-        What the tasks of a host may hold in memory of state, shared evenly by those that run at the same time: three
-        quarters for what an epoch writes and waits for, of which the largest part goes into a file when it is more, and
-        a quarter for caches. After an epoch that had to do so, the next one admits half as much, down to 64 KiB. A
-        batch of input and the slices that operators compute from it come on top. A view has the error TM3020 where one
-        value, one list of a group or one partition of a window is too large. 0 for a quarter of the machine's memory.
+        Memory for state of all tasks of a host together, shared evenly by those that run at the same time. Three
+        quarters are for rows that an epoch writes and buffers: beyond that the largest part is written to a file, and
+        the next epoch admits half as much, down to 64 KiB. A quarter is for caches. A batch of input, and slices that
+        operators compute from it, are not counted. A view has the error TM3020 where one value, one list of a group or
+        one partition of a window is too large. 0 for a quarter of the machine's memory.
     time_zone : str
         Session time zone of views, as ``spark.sql.session.timeZone`` is of Spark's queries: a region such as
         ``Europe/Berlin``, or an offset such as ``+05:30``. A root keeps the one that it was created with, which is
-        ``UTC`` unless this says otherwise; another one is TM1040 as soon as there are tables.
+        ``UTC`` by default; another one is TM1040 once there are tables.
     spark_conf : dict
-        More Spark settings.
+        More Spark settings, by key.
     """
 
     master: str = field(default_factory=lambda: os.environ.get("TIDEMILL_MASTER", "local[*]"))

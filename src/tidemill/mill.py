@@ -155,13 +155,21 @@ class Mill:
         return self._statements.submit(statement)
 
     def script(self, text: str) -> list[DataFrame | str | None]:
-        """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
+        """Execute the statements of a script one by one, so that the same script can be run again on the same root.
 
-        A CREATE TABLE that differs in its limits alone (maxErrors, maxErrorRatio, maxFilesPerTrigger,
-        maxBytesPerTrigger) changes these.
+        A CREATE that repeats what exists, word for word or with the same plan, is skipped. A CREATE TABLE or CREATE
+        VIEW that differs only in options or properties that ALTER may change (such as ``maxErrors``) changes these.
 
-        So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
-        one that failed have been executed.
+        Returns
+        -------
+        list
+            What :meth:`sql` returns for each statement; None for one that was skipped.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`sql`. The statements before the one that failed stay executed; :meth:`declaring` carries out all
+            changes of a script, or none, as ``tidemill run`` does.
         """
         return self._statements.script(text)
 
@@ -259,14 +267,14 @@ class Mill:
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
-        """A declaration to fill from a script or pipeline; at the end all its changes are carried out, or none.
+        """A declaration to add a script or pipeline to; at the end all its changes are carried out, or none.
 
         No epoch runs meanwhile.
 
         Raises
         ------
         TidemillError
-            TM2xxx for what is wrong with it; nothing has been changed then, also when filling it raises.
+            TM2xxx for what is wrong with it; nothing has been changed then, also when the block raises.
         """
         with needing_java(self.spark, "while a script was compared"), self._open().declaring() as declaration:
             yield declaration
@@ -301,15 +309,16 @@ class Mill:
         ------
         TidemillError
             TM2001 when it cannot be parsed, TM2024 when it is another statement, TM2004 when a name does not resolve,
-            which includes views still being filled. What fails later is TM2016, or Spark's error of a frame made of it.
+            which includes initialising views. What fails later is TM2016, or Spark's error of a frame made of it.
         """
         return self._statements.query(text, epoch, durable)
 
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, epoch of creation and detail.
 
-        Status is ``fresh``, ``initialising`` (it waits for history), ``failing`` (while a row makes an expression
-        fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see :meth:`start`.
+        Status is ``fresh``, ``initialising`` (it does not have its whole history yet), ``paused`` (it is not maintained
+        until it is resumed), ``failing`` (while a row makes an expression fail), ``failed`` (until it is created
+        again or resumed), or ``stopped``: an error has ended the background epochs, see :meth:`start`.
         """
         return self._background.statuses(self._open().snapshot().status())
 
@@ -514,9 +523,9 @@ class Mill:
         return self._coordinator.durable_epoch
 
     @property
-    def went_back(self) -> tuple[int, ...]:
-        """The epochs to which the mill went back, each time that sealed ones were lost, oldest first."""
-        return tuple(self._coordinator.went_back)
+    def rollbacks(self) -> tuple[int, ...]:
+        """The durable epochs to which the mill returned, each time that sealed ones were lost, oldest first."""
+        return tuple(self._coordinator.rollbacks)
 
     @property
     def failure(self) -> BaseException | None:
@@ -525,7 +534,7 @@ class Mill:
 
     @property
     def observers(self) -> Observers:
-        """Who is told of epochs, checkpoints and compactions as they begin and end."""
+        """The observers of epochs, checkpoints and compactions, called as these begin and end."""
         return self._coordinator.observers
 
     @property
@@ -636,7 +645,7 @@ class Mill:
         Parameters
         ----------
         from_epoch : int
-            0 begins with the rows of the oldest epoch that is remembered, as insertions; any other
+            0 begins with the rows of the oldest epoch that is retained, as insertions; any other
             number begins with the changes after that epoch.
         timeout : float or None
             The most seconds to wait for another epoch when all have been given; 0 does not wait, None waits for ever.
@@ -647,13 +656,13 @@ class Mill:
         ------
         (epoch, pyarrow.Table)
             The view's columns and int64 ``__weight``. Epochs that changed nothing are left out. The sum of
-            everything yielded is the view. An epoch at which a view was replaced by one of other columns is
+            all tables yielded is the view. An epoch at which a view was replaced by one of other columns is
             yielded twice: all old rows with weight -1, then all new rows.
 
         Raises
         ------
         TidemillError
-            TM1031 when changes after ``from_epoch`` are no longer remembered; TM1036 when epochs that were given have
+            TM1031 when changes after ``from_epoch`` are no longer retained; TM1036 when epochs that were given have
             been lost with a host before they were durable; otherwise as :meth:`table`.
         """
         coordinator, view = self._open(), view.lower()

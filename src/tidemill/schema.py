@@ -20,7 +20,7 @@ TIMESTAMP_NTZ = pa.timestamp("us")
 DAY_TIME = pa.duration("us")
 """An interval of days to seconds, whichever fields it shows."""
 YEAR_MONTH = pa.duration("s")
-"""An interval of years and months. Arrow has no such type that it computes with: the unit stands for months."""
+"""An interval of years and months. Arrow has no such type that it computes with: the unit means months."""
 
 _ATOMIC: dict[str, pa.DataType] = {
     "void": pa.null(),

@@ -83,7 +83,7 @@ def is_utc(zone: str) -> bool:
 
 
 def same_zone(left: str, right: str) -> bool:
-    """Whether two names stand for one zone."""
+    """Whether two names are of one zone."""
     return left == right or (is_utc(left) and is_utc(right))
 
 

@@ -250,7 +250,7 @@ def test_gaps_are_reported_by_number():
 def test_a_stream_that_was_not_ended():
     shredder = SequenceShredder()
     offer(shredder, 1, b"x\n")
-    with pytest.raises(FormatError, match="its end was not told"):
+    with pytest.raises(FormatError, match="its end was not given"):
         shredder.validate()
 
 

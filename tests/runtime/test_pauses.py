@@ -201,12 +201,18 @@ def test_a_paused_table_admits_nothing(story: Story, mill_factory: MillFactory) 
     shown = queue(mill)["t", "totals"]
     assert (shown["state"], shown["waiting_files"], shown["waiting_bytes"]) == ("paused", 1, size)
     assert shown["lag_seconds"] >= 0
+    mill.sql("CREATE MATERIALIZED VIEW late AS SELECT count(*) AS n FROM t")
+    late = queue(mill)["t", "late"]
+    assert (late["state"], late["epoch"]) == ("paused", None), "it does not have the rows of any epoch"
     mill.close()
     with mill_factory() as again:
         again._coordinator._jobs = LocalJobs()
         drained(again)
         assert rows(again, "totals") == then
         again.sql("ALTER TABLE t RESUME")
+        again.sql("CREATE MATERIALIZED VIEW later AS SELECT sum(v) AS s FROM t")
+        later = queue(again)["t", "later"]
+        assert (later["state"], later["epoch"], states(again)["later"]) == ("initialising", None, "initialising")
         drained(again)
         for name in VIEWS:
             assert rows(again, name) == story.expected(name), name

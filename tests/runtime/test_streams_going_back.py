@@ -75,11 +75,11 @@ def test_rows_over_sockets_count_once(
             own.sendall(b"%d,%d\n" % (SENDERS, went_back))  # it is noticed when there is something to do
             went_back += 1
             for _ in range(1000):
-                if len(mill._coordinator.went_back) == went_back:
+                if len(mill._coordinator.rollbacks) == went_back:
                     break
                 if mill.advance() is None:
                     time.sleep(0.01)
-            assert len(mill._coordinator.went_back) == went_back
+            assert len(mill._coordinator.rollbacks) == went_back
     assert went_back
     own.close()
     expected = [(c, n) for c in range(SENDERS) for n in range(ROWS)]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tidemill.config import Settings, described_settings
 from tidemill.options.option import Option, OptionGroup
 from tidemill.options.views import VIEW_PROPERTIES
 from tidemill.runtime.tables.table_options import GROUPS
-from tidemill.serve.access.settings import ServerSettings
 from tidemill.sinks.registry import SINK_GROUPS
 from tidemill.spark_source.source_options import SOURCE_OPTIONS
 
@@ -23,28 +19,14 @@ so is a value that an option does not accept (TM4003), and an option that does n
 last column says whether `ALTER TABLE name SET OPTIONS`, or `ALTER SINK name SET OPTIONS`, may change it. Secrets are
 neither shown nor stored: the script or the environment must provide them again.
 
-[Settings](#settings-of-a-mill) of a mill and a server are given to the command.
+[Settings](settings.md) of mills and servers are given when they are started.
 """
 
 
 def page() -> str:
     """The reference, in Markdown."""
     groups = (*GROUPS, VIEW_PROPERTIES, SOURCE_OPTIONS, *SINK_GROUPS)
-    settings = (
-        _settings("Settings of a mill", "`tidemill run` and `tidemill serve` take them", Settings),
-        _settings("Settings of a server", "`tidemill serve` takes them", ServerSettings),
-    )
-    return "\n".join([_INTRODUCTION, *map(_section, groups), *settings])
-
-
-def _settings(title: str, about: str, declared: type[Any]) -> str:
-    head = f"## {title}\n\n{about} as `--set NAME=VALUE`, where a size in bytes may end in k, m or g.\n\n"
-    rows = []
-    for name, default, text in described_settings(declared):
-        shown = f"{name}.KEY" if name == "spark_conf" else name
-        kept = default if name != "master" else ""  # the environment can change it
-        rows.append(f"| `{shown}` | {kept and f'`{kept}`'} | {text} |\n".replace("  ", " "))
-    return f"{head}| setting | default | meaning |\n|---|---|---|\n" + "".join(rows)
+    return "\n".join([_INTRODUCTION, *map(_section, groups)])
 
 
 def _section(group: OptionGroup) -> str:

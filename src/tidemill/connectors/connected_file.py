@@ -1,4 +1,4 @@
-"""Files of connectors that packages offer, as everything here reads them; what such a connector does wrong is told."""
+"""Files of connectors that packages offer, as formats read them; errors of such a connector become numbered errors."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _failing(url: str, offered: Offered) -> Iterator[None]:
             "TM5052",
             "a connector failed",
             got=f"{url}: {type(error).__name__}: {offered.without_secrets(str(error))}",
-            hint="nothing was lost: it is read again when the mill goes on; see the connector's own documentation",
+            hint="nothing was lost: it is read again when the mill continues; see the connector's own documentation",
         ) from error
 
 

@@ -74,7 +74,7 @@ class Connector(Protocol):
     def files(self, url: str, options: Mapping[str, str], after: str) -> Iterable[list[FileInfo]]:
         """The files that a URL names, in pages of any length. A page is asked for when the one before was taken.
 
-        Their paths are URLs of the same scheme. Each stands for one file for ever, and names that file as a URL.
+        Their paths are URLs of the same scheme. Each names one file for ever.
 
         Parameters
         ----------

@@ -245,7 +245,7 @@ class Format(Protocol):
     name : str
         As written in ``USING``.
     option_names : frozenset of str
-        Every option that the format knows, in lower case; one that ends in ``*`` stands for all that begin so.
+        Every option that the format knows, in lower case; one that ends in ``*`` is for all names that begin so.
     """
 
     @property

@@ -93,7 +93,7 @@ class QueueClient:
         self._receive(1, 0, {"VisibilityTimeout": 0})
 
     def receive(self, wait: int) -> list[Message]:
-        """Up to ``BATCH`` messages, which nobody else receives for a while; it waits so many seconds for the first.
+        """Up to ``BATCH`` messages, hidden from other receivers for a while; it waits so many seconds for the first.
 
         Errors as :meth:`check`.
         """

@@ -1,4 +1,4 @@
-"""A queue of SQS that tells of new objects: the options of a table that say which one, and how it is reached."""
+"""A queue of SQS whose messages name new objects: the options of a table that say which one, and how it is reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tidemill.objectstore.connection import REGION, S3_SCHEMES, Connection, chec
 from tidemill.options.kinds import FLAG, INTERVAL, TEXT
 from tidemill.options.option import Option, OptionGroup, bad_option
 
-USE_NOTIFICATIONS = Option("useNotifications", FLAG, False, "new objects are told of by a queue of SQS", alterable=True)
+USE_NOTIFICATIONS = Option(
+    "useNotifications", FLAG, False, "messages of a queue of SQS name new objects", alterable=True
+)
 QUEUE_URL = Option("queueUrl", TEXT, None, "the queue, as SQS calls it", alterable=True)
 QUEUE_ENDPOINT = Option("queueEndpoint", TEXT, "", "where requests to the queue go", "its host", alterable=True)
 BACKFILL_INTERVAL = Option(

@@ -160,7 +160,7 @@ def check_options(name: str, given: Iterable[str], known: Collection[str]) -> No
     given : iterable of str
         Names in any case.
     known : collection of str
-        Names in lower case; one that ends in ``*`` stands for all that begin so.
+        Names in lower case; one that ends in ``*`` is for all names that begin so.
 
     Raises
     ------

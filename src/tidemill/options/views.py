@@ -20,14 +20,14 @@ POSITION = Option(
     "position",
     choice(HEAD, TAIL, BACKFILL),
     HEAD,
-    "where the view begins in the queues of its tables: with the oldest rows that are still there; with the rows that "
-    "come after its creation; or with all rows, and TM2061 where some are gone",
+    "which rows of its tables the view has: those that are still there (`head`); those that are admitted after its "
+    "creation (`tail`); or all, and TM2061 where some are gone (`backfill`)",
 )
 PRIORITY = Option(
     "priority",
     number(1, 100),
     1,
-    "the view's share of an epoch while it is filled from history: twice the number, twice the bytes",
+    "the view's share of an epoch while it is initialising: twice the number, twice the bytes of history",
     alterable=True,
 )
 MAX_TASK_TIME = Option(

@@ -137,7 +137,7 @@ def _warnings(found: Recovered) -> tuple[str, ...]:
         "TM1023",
         "newer manifests than the newest one have gone",
         got=f"manifest {number} is the newest, and there are state files of checkpoint {newest}",
-        hint=f"the mill goes on from epoch {found.version.epoch} and reads again what came after it; if the manifests "
+        hint=f"the mill continues from epoch {found.version.epoch} and reads the later input again; if the manifests "
         "were not moved away on purpose, stop it within two minutes and put them back",
     )
     return (error.message(),)

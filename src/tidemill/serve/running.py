@@ -1,4 +1,4 @@
-"""Runs a server until it is told to stop."""
+"""Runs a server until a signal stops it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ON_GAP = Option(
     "onGap",
     choice("error", SNAPSHOT),
     "error",
-    "what to do when changes have gone that were not delivered: stop with TM8215, or go on from all rows",
+    "what to do when changes have gone that were not delivered: stop with TM8215, or continue from all rows",
     alterable=True,
 )
 MIN_INTERVAL = Option(

@@ -157,7 +157,7 @@ def _refused(glob: str, why: str) -> TidemillError:
         "TM5035",
         "a glob is not understood",
         got=f"{glob}: {why}",
-        hint=r"* ? [a-z] [!a-z] {a,b}, and ** alone between slashes; \ before a character that stands for itself",
+        hint=r"* ? [a-z] [!a-z] {a,b}, and ** alone between slashes; \ before a character that is meant literally",
     )
 
 

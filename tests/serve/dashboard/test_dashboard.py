@@ -296,7 +296,7 @@ def test_panels_whose_routes_are_missing_say_so(site: Site, watched: Watched) ->
 
 
 def test_queues_and_logs(site: Site, page: Page) -> None:
-    queue = {"table": "orders", "view": "spending", "state": "filling", "waiting_files": 3, "waiting_bytes": 2048}
+    queue = {"table": "orders", "view": "spending", "state": "initialising", "waiting_files": 3, "waiting_bytes": 2048}
     queue |= {"epoch": 4, "lag_bytes": 4096, "lag_seconds": 1.25, "priority": 2}
     entry = {"number": 1, "time": 1735689600.0, "level": "warning", "event": "checkpoint", "message": "is late"}
     page.route("**/v1/queues", lambda route: route.fulfill(json={"epoch": 9, "queues": [queue]}))
@@ -304,7 +304,7 @@ def test_queues_and_logs(site: Site, page: Page) -> None:
     page.route("**/v1/logs*", lambda route: route.fulfill(json=next(answers, [])))
     page.goto(f"{site.url}#/queues")
     row = page.locator("main tbody td")
-    expect(row).to_have_text(["orders", "spending", "filling", "2 KiB", "3", "4 KiB", "1.25 s", "4", "2"])
+    expect(row).to_have_text(["orders", "spending", "initialising", "2 KiB", "3", "4 KiB", "1.25 s", "4", "2"])
     page.goto(f"{site.url}#/logs")
     expect(page.locator(".log li")).to_contain_text("checkpoint")
     expect(page.locator(".log li")).to_contain_text("is late seconds=3")

@@ -15,7 +15,7 @@ _idle: list[tuple[int, Task, Process]] = []
 
 
 def take(task: Task) -> Process:
-    """A process that nobody else uses. Errors as :class:`Process`."""
+    """A process that no other caller uses. Errors as :class:`Process`."""
     with _lock:
         for place, (owner, known, process) in enumerate(_idle):
             if owner == os.getpid() and known == task:

@@ -23,8 +23,8 @@ DELIMITER = Option("delimiter", TEXT, ",", "another name of `sep`")
 QUOTE = Option("quote", TEXT, '"', "the character around fields; empty for none")
 ESCAPE = Option("escape", TEXT, "", "the character before a quote within quotes", shown="the quote, doubled")
 ESCAPE_OF_ESCAPE = Option("charToEscapeQuoteEscaping", TEXT, None, "only the escape character itself is supported")
-NULL_VALUE = Option("nullValue", TEXT, "", "the text that stands for NULL", shown="the empty text")
-NULL_VALUES = Option("nullValues", TEXT, None, 'all texts that stand for NULL: a JSON array such as `["", "NA"]`')
+NULL_VALUE = Option("nullValue", TEXT, "", "the text that means NULL", shown="the empty text")
+NULL_VALUES = Option("nullValues", TEXT, None, 'all texts that mean NULL: a JSON array such as `["", "NA"]`')
 NAN_VALUE = Option("nanValue", TEXT, "", "a further name of NaN")
 POSITIVE_INF = Option("positiveInf", TEXT, "", "a further name of Infinity")
 NEGATIVE_INF = Option("negativeInf", TEXT, "", "a further name of -Infinity")
@@ -111,7 +111,7 @@ class CsvOptions:
     separator, quote, comment : int
         ASCII codes; ``NO_BYTE`` for a quote or comment that is switched off, and for a separator of several bytes.
     null_text : bytes
-        What stands for NULL, as an empty field without quotes does.
+        The text that means NULL, as an empty field without quotes does.
     trim : int
         Sum of ``TRIM_LEADING`` and ``TRIM_TRAILING``.
     mode : Mode
@@ -121,7 +121,7 @@ class CsvOptions:
     delimiters : Delimiters or None
         Separators, line ends and quotes that the one-byte rule does not cover; None when it does.
     null_texts : tuple of bytes
-        Everything that stands for NULL, ``null_text`` first.
+        All texts that mean NULL, ``null_text`` first.
     not_finite : tuple of (bytes, bytes)
         Further names of numbers that are not finite, and what each means.
     multi_line : bool
@@ -240,7 +240,7 @@ def _check_escape_of_escape(given: Mapping[str, str], escape: int) -> None:
 
 
 def _null_texts(given: Mapping[str, str], delimiters: Delimiters) -> tuple[bytes, ...]:
-    """What stands for NULL: ``nullValue``, and what ``nullValues`` lists."""
+    """The texts that mean NULL: ``nullValue``, and what ``nullValues`` lists."""
     text = NULL_VALUES.of(given)
     if text is None:
         return (NULL_VALUE.of(given).encode(),)
@@ -281,12 +281,12 @@ def _bytes(option: Option[object], text: str, most: int) -> bytes:
     """One or more bytes."""
     found = _unescaped(option, text)
     if not 0 < len(found) <= most or b"\0" in found:
-        raise option.bad(text, f"1 to {most} bytes, none of them 0; \\t stands for a tab")
+        raise option.bad(text, f"1 to {most} bytes, none of them 0; \\t is a tab")
     return found
 
 
 def _character(option: Option[object], text: str) -> int:
     character = _unescaped(option, text)
     if len(character) != 1 or not character.isascii() or character in b"\n\r\0":
-        raise option.bad(text, "one ASCII character, no line end; \\t stands for a tab")
+        raise option.bad(text, "one ASCII character, no line end; \\t is a tab")
     return character[0]

@@ -194,7 +194,7 @@ class CsvRescue(Rescue):
         if parsed.status is None:
             return [pieces]
         good = parsed.status == VALID
-        # Nothing is lost if the row stands for a field that has no text.
+        # Nothing is lost if the row is for a field that has no text.
         raws = [builder.raw(read.data, read.position, int(read.fields.row_starts[row])) for row in flaw.rows[~good]]
         return [pieces.only(good), pieces_of_bytes(raws, flaw.rows[~good], fields[~good])]
 

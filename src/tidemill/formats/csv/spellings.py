@@ -1,4 +1,4 @@
-"""Texts that stand for something: further NULL markers, and names of numbers that are not finite.
+"""Texts with a meaning: further NULL markers, and names of numbers that are not finite.
 
 Parsers of values know one text for NULL. Where a table has more, or calls NaN by another name, fields that spell one
 are found between the two phases and made what parsers know: a missing field, or one whose text lies elsewhere. A table

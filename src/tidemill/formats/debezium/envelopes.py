@@ -49,7 +49,7 @@ class Layout:
         Those of the primary key.
     mode : Mode
     unit : int
-        Microseconds that a number in a timestamp stands for.
+        Microseconds of a unit of a timestamp that is a number.
     """
 
     fields: tuple[Field, ...]

@@ -31,7 +31,7 @@ def convert(value: Any, type_: pa.DataType, unit: int) -> Any:
     Parameters
     ----------
     unit : int
-        Microseconds that a number stands for in a timestamp.
+        Microseconds of a unit of a timestamp that is a number.
 
     Raises
     ------

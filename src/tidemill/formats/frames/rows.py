@@ -74,7 +74,7 @@ class FrameBuilder:
         if self.separator and starts.size and _marked(data, starts, sizes):
             return None
         if self.separator == b"\n" and find_bare_returns(joined, _NO_PLACES):
-            return None  # in the first row of a file it is told
+            return None  # in the first row of a file it is reported
         rows = self._read(joined)
         begun = np.zeros(joined.size + 1, np.bool_)
         begun[rows.positions] = True

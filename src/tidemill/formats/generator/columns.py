@@ -42,7 +42,7 @@ def column_of(shape: Shape, seed: int, rows: Words) -> Array:
 
 
 def _key_of(seed: int, name: str) -> int:
-    """The number that stands for a column, or a part of one."""
+    """The number of a column, or a part of one."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     word = np.array([(seed & _MASK) ^ int.from_bytes(digest, "little")], np.uint64)
     return int(_mixed(word)[0])

@@ -252,7 +252,7 @@ def _rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
 def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
     """Rows of a compressed file, which is read to its end when it is begun: so that damage is found before they count.
 
-    Whether there is more behind the split is known by whether its reader was done before it was told of the end.
+    Whether there is more behind the split is known by whether its reader was done before the end of the file was known.
     """
     passed = file.consumed if reader.done else None
     more = True

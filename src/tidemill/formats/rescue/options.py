@@ -49,9 +49,9 @@ def rescue_column(given: Mapping[str, str]) -> str | None:
 
 
 def rescuing(columns: Schema, options: Mapping[str, str], inferred: bool) -> tuple[Schema, dict[str, str]]:
-    """The columns of a table with the rescued data among them, and its options with what they stand for.
+    """The columns of a table with the rescued data among them, and its options with their values.
 
-    An inferred table has ``_rescued_data`` unless told otherwise or in mode ``none``.
+    An inferred table has ``_rescued_data``, unless an option names it otherwise or the mode is ``none``.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ def open_format(name: str | Format, schema: Schema | pa.Schema | str, **options:
         The columns; as a text in Spark's notation.
     **options
         Those of the format, in any case; ``True`` and ``False``, numbers and texts. Also ``compression`` and
-        ``maxDecompressedRatio``: a file is decoded as its suffix says, bytes only when told; and ``readMode``,
+        ``maxDecompressedRatio``: a file is decoded as its suffix says, bytes as ``compression`` says; ``readMode``,
         ``maxConcurrentReads`` and ``bufferSize`` as for tables: rows and errors are the same in both modes.
 
     Raises
@@ -216,7 +216,7 @@ def check_own_options(name: str, given: Mapping[str, str], of_format: frozenset[
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as a table has them: names in lower case, values as texts; None stands for not given."""
+    """Options as a table has them: names in lower case, values as texts; None means not given."""
     return {
         name.lower(): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()

@@ -207,8 +207,8 @@ class SequenceShredder:
                 raise FormatError(
                     "TM4062",
                     "buffers of a stream are missing",
-                    got=", ".join(missing) if missing else "its end was not told",
-                    hint="each buffer is offered once, and the end is told with the last number",
+                    got=", ".join(missing) if missing else "its end was not given",
+                    hint="each buffer is offered once, and the end is given with the last number",
                 )
             assert not self._waiting_left and not self._waiting_right, "every fragment has been claimed"
             assert self.held_bytes == 0

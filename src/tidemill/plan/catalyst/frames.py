@@ -1,6 +1,6 @@
 """DataFrames as queries: marks of their leaves, and their plans in another session.
 
-A DataFrame over a table or view of a mill has a leaf of its own, an RDD whose name says what it stands for.
+A DataFrame over a table or view of a mill has a leaf of its own, an RDD whose name is that of the relation.
 Spark keeps the RDD through every transformation, self-joins included, so the leaf is recognised in the plan.
 """
 
@@ -45,7 +45,7 @@ def check_reads(session: SparkSession, text: str) -> None:
 
 
 def unreadable_frame(spark: SparkSession, name: str, columns: StructType, mark: str) -> DataFrame:
-    """A DataFrame that stands for a relation in queries; it fails with TM1034 when it is executed."""
+    """A DataFrame that queries of a relation are built on; it fails with TM1034 when it is executed."""
     rows = spark.sparkContext.parallelize([0], 1).mapPartitions(partial(_refuse, name))
     frame = spark.createDataFrame(rows, columns, verifySchema=False)
     frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).rdd().setName(mark)
@@ -117,7 +117,7 @@ def active_session(spark: SparkSession) -> Iterator[None]:
 def _refuse(name: str, numbers: Iterable[int]) -> Iterator[Any]:
     raise TidemillError(
         "TM1034",
-        "this DataFrame stands for rows that cannot be read directly",
+        "this DataFrame has rows that cannot be read directly",
         got=name,
         hint=f"create a view over {name} and read that",
     )

@@ -194,7 +194,7 @@ class _PlanReader:
         return _Bound(self.relation(tree), {a.id: i for i, a in enumerate(attributes)})
 
     def relation(self, tree: JsonTree) -> Scan:
-        """The table or view that a leaf stands for."""
+        """The table or view of a leaf."""
         attributes = trees(tree.fields["output"])
         fields = tuple(
             Field(a.fields["name"], type_from_spark(a.fields["dataType"]), bool(a.fields["nullable"]))

@@ -22,6 +22,7 @@ from tidemill.plan.algebra.nodes import Scan
 from tidemill.plan.catalyst import plan as catalyst_plan
 from tidemill.plan.catalyst.analyser import check_classes
 from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
+from tidemill.plan.documentation.aggregates import aggregates_table
 from tidemill.plan.documentation.function_reasons import BY_GROUP, CALLS, REASONS
 from tidemill.task.expressions import Expression
 from tidemill.task.functions.documentation import functions_table
@@ -36,7 +37,7 @@ _SCALAR = re.compile(r"SELECT\s+(?!DISTINCT\b|\*)(.*)", re.DOTALL | re.IGNORECAS
 _FROM = re.compile(r"\bFROM\s+(VALUES|\(|[a-z_]+\()|\b(GROUP|OVER)\b", re.IGNORECASE)
 _WHOLE = frozenset({"agg_funcs", "generator_funcs", "window_funcs", "table_funcs"})
 _BASE = Scan("any", ())
-"""Stands for a table: a view needs one, an example has none."""
+"""The table of examples: a view reads one, an example has none."""
 
 
 @dataclass
@@ -136,8 +137,8 @@ def functions_of_spark(known: list[SparkFunction]) -> str:
 
 
 def main() -> None:
-    """Write the generated parts of ``docs/functions.md`` anew: ``python -m
-    tidemill.plan.documentation.function_examples PAGE``."""
+    """Write the three tables of ``docs/functions.md``: ``python -m
+    tidemill.plan.documentation.function_examples docs/functions.md``."""
     page = Path(sys.argv[1])
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -145,6 +146,7 @@ def main() -> None:
     tables = {
         "| family | function | SQL |": functions_table(),
         "| function of Spark | status | remark |": functions_of_spark(plan_examples(spark)[0]),
+        "| aggregate | ": aggregates_table(),
     }
     for head, table in tables.items():
         start = text.index(head)

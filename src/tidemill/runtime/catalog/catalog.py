@@ -67,7 +67,7 @@ class View:
 
     @property
     def reads_history(self) -> bool:
-        """Whether it stands for rows that were admitted before it was created."""
+        """Whether it has rows that were admitted before it was created."""
         return value_of(POSITION, self.properties) != TAIL
 
     @property
@@ -87,7 +87,7 @@ class View:
 
 @dataclass(frozen=True)
 class Former:
-    """A view that was replaced: its name stands for it at epochs before ``until``."""
+    """A view that was replaced: at epochs before ``until`` its name is that of this one."""
 
     view: View
     until: int
@@ -190,7 +190,7 @@ class Catalog:
         present: Mapping[str, Any] = self.tables if kind == "table" else self.views
         if name not in present:
             raise self.unknown(name, kind)
-        others = [v for v in self.everything.values() if v.name.removesuffix(NEXT) != name]
+        others = [v for v in self.all_views.values() if v.name.removesuffix(NEXT) != name]
         readers = [v.name for v in others if {name, name + NEXT} & set(relations(v.root))]
         if readers:
             raise TidemillError(
@@ -244,17 +244,17 @@ class Catalog:
 
         return self.map_views(noted) if found else self
 
-    def in_error(self, name: str, epoch: int | None = None) -> tuple[int, str] | None:
+    def failing_since(self, name: str, epoch: int | None = None) -> tuple[int, str] | None:
         """Since when rows make a view fail, or one that it reads, as of an epoch, and the error; None if none do."""
         views = self.views if epoch is None else self.views_at(epoch)
         view = views.get(name)
         if view is None:
             return None
         found = [view.failing.at(epoch)]
-        found += [self.in_error(n, epoch) for n in relations(view.root) if n in views and n != name]
+        found += [self.failing_since(n, epoch) for n in relations(view.root) if n in views and n != name]
         return min((f for f in found if f is not None), default=None)
 
-    def newly_in_error(self, epoch: int) -> dict[str, str]:
+    def newly_failing(self, epoch: int) -> dict[str, str]:
         """Views that rows make fail since an epoch, with the error; or before, if they are complete since that epoch.
 
         While a view is initialising, a deletion may come before its row, so that a sum may exceed its type although
@@ -262,7 +262,7 @@ class Catalog:
         """
         if all(epoch not in (v.failing.since, v.complete_since) for v in self.views.values()):
             return {}
-        found = {n: (self.in_error(n), v.complete_since) for n, v in self.views.items()}
+        found = {n: (self.failing_since(n), v.complete_since) for n, v in self.views.items()}
         return {
             name: error[1]
             for name, (error, complete) in found.items()
@@ -279,7 +279,7 @@ class Catalog:
         return replace(self, views=views, pending=pending)
 
     @property
-    def everything(self) -> dict[str, View]:
+    def all_views(self) -> dict[str, View]:
         """Views and replacements by their (inner) names."""
         return {v.name: v for v in (*self.views.values(), *self.pending.values())}
 
@@ -292,10 +292,10 @@ class Catalog:
 
     def active_views(self) -> list[View]:
         """Views and replacements that are maintained, each after those it reads."""
-        return [v for v in self.everything.values() if v.failure is None and v.paused is None]
+        return [v for v in self.all_views.values() if v.failure is None and v.paused is None]
 
     def views_at(self, epoch: int) -> dict[str, View]:
-        """The views as they were at an epoch, as far as that is remembered."""
+        """The views as they were at an epoch, unless it has expired."""
         views = dict(self.views)
         for former in sorted(self.former, key=lambda f: -f.until):
             if former.until > epoch:
@@ -334,20 +334,20 @@ class Catalog:
 
     def begins_with_snapshot(self, view: View) -> bool:
         """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
-        epochs = [self.everything[n].created_at_epoch for n in self.views_read_by(view.root)]
+        epochs = [self.all_views[n].created_at_epoch for n in self.views_read_by(view.root)]
         epochs += [self.tables[n].created_at_epoch for n in self.tables_read_by(view.root) & self.kept_tables()]
         return any(epoch < view.created_at_epoch for epoch in epochs)
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
-        return set(relations(root)) & self.everything.keys()
+        return set(relations(root)) & self.all_views.keys()
 
     def check_reads_no_failed(self, root: Node) -> None:
-        """TM2015 when a query reads a view that has failed, or is in error, TM2063 when it reads one that is paused."""
+        """TM2015 when a query reads a view that is failed or failing, TM2063 when it reads one that is paused."""
         for name in sorted(self.views_read_by(root)):
             if self.views[name].paused is not None:
                 raise not_maintained("this query", [name])
-            failing, failure = self.in_error(name), self.views[name].failure
+            failing, failure = self.failing_since(name), self.views[name].failure
             if failure is not None:
                 raise TidemillError(
                     "TM2015",

@@ -91,7 +91,7 @@ def checked_root(catalog: Catalog, statement: CreateView, frame: DataFrame | Non
     Raises
     ------
     TidemillError
-        As ``plan``; TM2014 for a bad property; TM2015 when it reads a view in error; TM2019 when it reads itself.
+        As ``plan``; TM2014 for a bad property; TM2015 when it reads a failing view; TM2019 when it reads itself.
     """
     check_properties(statement.properties)
     root = _view_root(plan, statement, frame)
@@ -129,7 +129,7 @@ def with_view(catalog: Catalog, statement: CreateView, root: Node, created_at_ep
         view = View(name, "", statement.query, root, created_at_epoch, properties=properties)
         return replacements.replaced(catalog, view, created_at_epoch)
     catalog = catalog.add_view(name, statement.query, root, created_at_epoch, properties)
-    return replacements.follow(catalog, name, created_at_epoch)
+    return replacements.over_replacements(catalog, name, created_at_epoch)
 
 
 def checked_history(view: View, gone: list[str]) -> list[str]:
@@ -137,7 +137,7 @@ def checked_history(view: View, gone: list[str]) -> list[str]:
     if gone and value_of(POSITION, view.properties) == BACKFILL:
         raise TidemillError(
             "TM2061",
-            "a view cannot be filled with all rows of its tables: some are gone",
+            "a view cannot have all rows of its tables: some are gone",
             got=f"{view.name.removesuffix(NEXT)}: {gone[0].splitlines()[0]}",
             hint="with 'position' = 'head' it begins with the rows that are there",
         )

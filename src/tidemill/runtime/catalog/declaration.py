@@ -1,7 +1,7 @@
 """The declarations of a script or pipeline, compared with a catalogue: what would be added, replaced and dropped.
 
-Filling a declaration changes only :attr:`Declaration.catalog`, so one that fails, or is only shown, changes nothing in
-the mill. It needs no mill.
+Adding to a declaration changes only :attr:`Declaration.catalog`, so one that fails, or is only shown, changes nothing
+in the mill. It needs no mill.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Views that are in error for as long as a row makes an expression of theirs fail.
+"""Views that are failing for as long as a row makes an expression of theirs fail.
 
 Such a row is left out where it fails, and counted by its weight (``task/dataflow/failing_row.py``). Later steps go on
-without it, so that the view is right again as soon as the count is back at 0. Views over a view in error are in error,
+without it, so that the view is right again as soon as the count is back at 0. Views over a failing view are failing,
 too.
 """
 
@@ -20,7 +20,7 @@ class FailingRows:
     past: tuple[tuple[int, int, str], ...] = ()
 
     def after(self, weight: int, error: str, epoch: int, horizon: int) -> FailingRows:
-        """After an epoch that added ``weight``; what ended by ``horizon`` is forgotten."""
+        """After an epoch that added ``weight``; what ended by ``horizon`` is dropped."""
         total = self.weight + weight
         past = tuple(p for p in self.past if p[1] > horizon)
         if total <= 0:
@@ -30,7 +30,7 @@ class FailingRows:
         return FailingRows(total, epoch if self.since is None else self.since, error or self.error, past)
 
     def at(self, epoch: int | None) -> tuple[int, str] | None:
-        """Since when the view is in error at an epoch (None: now), and why; None when it is not."""
+        """Since when the view is failing at an epoch (None: now), and why; None when it is not."""
         if self.since is not None and (epoch is None or epoch >= self.since):
             return self.since, self.error
         if epoch is None:

@@ -13,7 +13,7 @@ class Pause:
     Attributes
     ----------
     epoch : int
-        The newest epoch that the view stands for.
+        The newest epoch as of which the view can be read.
     because : str
         The view that it reads, directly or not, whose pause is the reason; empty when it was paused itself.
     error : str

@@ -1,8 +1,8 @@
 """Views that are paused: by a statement, or because they exceeded a limit of theirs.
 
 A view that is paused is not maintained, and neither are the views that read it: their input would be incomplete. It
-costs nothing, and stands for the epochs up to its pause. Resuming it builds it again from its tables, beside the old
-rows, as a replacement does (``runtime/catalog/replacements.py``). All functions are pure: catalog in, catalog out.
+costs nothing, and can be read as of the epochs up to its pause. Resuming it builds it again from its tables, beside the
+old rows, as a replacement does (``runtime/catalog/replacements.py``). All functions are pure: catalog in, catalog out.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def exceeded(catalog: Catalog, errors: Mapping[str, str], epoch: int, admitted: 
         Milliseconds since 1970.
     """
     broken: dict[str, str] = {}
-    known = catalog.everything
+    known = catalog.all_views
     for name in sorted(errors.keys() & known.keys()):
         target = name.removesuffix(NEXT)
         if catalog.views[target].paused is None and name.endswith(NEXT):
@@ -97,7 +97,7 @@ def exceeded(catalog: Catalog, errors: Mapping[str, str], epoch: int, admitted: 
             before = catalog.views[target].paused or Pause(epoch, admitted=admitted)
             retry_at = now + min(FIRST_RETRY << min(before.attempts, 16), LONGEST_RETRY)
             if target in catalog.pending:
-                catalog = replacements.without(catalog, replacements.together(catalog, {target}))
+                catalog = replacements.without(catalog, replacements.connected(catalog, {target}))
             pause = Pause(before.epoch, "", errors[name], before.attempts + 1, before.admitted, retry_at)
             catalog = _with_pause(catalog, target, pause)
     broken = {n: e for n, e in broken.items() if n.removesuffix(NEXT) in catalog.pending}

@@ -1,9 +1,9 @@
 """``CREATE OR REPLACE``: new views are built beside the old ones, and take their places at one epoch.
 
-A replacement is a view of its own under an inner name, ``v`` + :data:`NEXT`, filled like any new view. Views
-that read ``v`` are built again over it. When all replacements are complete, the next epoch ends with all of
-them in place; the old views go on being read at the epochs before for as long as these are
-remembered. All functions are pure: catalog in, catalog out.
+A replacement is a view of its own under an inner name, ``v`` + :data:`NEXT`, which reads history like any new view.
+Views that read ``v`` are built again over it. When all replacements are complete, the next epoch ends with all of them
+in place; the old views can be read as of earlier epochs until these expire. All functions are pure: catalog in, catalog
+out.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _stays_paused(view: View) -> bool:
     return view.paused is not None and not view.paused.because
 
 
-def follow(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
-    """A view that has just been added moves with those it reads. TM2018 when their columns will differ."""
+def over_replacements(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
+    """The catalog in which a new view has a replacement if views that it reads have one. TM2018 for other columns."""
     view = catalog.views[name]
     _check_steady(catalog, view.root)
     inner = {n: n + NEXT for n in catalog.pending}
@@ -138,7 +138,7 @@ def explicit(catalog: Catalog) -> list[str]:
 
 def give_up(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
     """Give up the replacement of a view; connected replacements begin again without it."""
-    gone = together(catalog, {name})
+    gone = connected(catalog, {name})
     others = [catalog.pending[n] for n in explicit(catalog) if n in gone and n != name]
     catalog = without(catalog, gone)
     for other in others:
@@ -168,7 +168,7 @@ def fail(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Catalog:
     ``failed`` has inner names with errors. The views to be replaced stay, and say why.
     """
     names = {n.removesuffix(NEXT) for n in failed}
-    gone = together(catalog, names & catalog.pending.keys())
+    gone = connected(catalog, names & catalog.pending.keys())
     error = next(iter(failed.values()))
     marked = set(explicit(catalog)) & gone or gone
     views = {
@@ -183,7 +183,7 @@ def without(catalog: Catalog, names: Collection[str]) -> Catalog:
     return replace(catalog, pending={n: p for n, p in catalog.pending.items() if n not in names})
 
 
-def together(catalog: Catalog, names: Iterable[str]) -> set[str]:
+def connected(catalog: Catalog, names: Iterable[str]) -> set[str]:
     """All replacements connected with these, because one reads the other, now or after the swap."""
     found = set(names)
     while True:

@@ -132,7 +132,7 @@ class SinkStatus:
     Attributes
     ----------
     state : str
-        ``running``, ``waiting`` for its view, ``retrying`` after an error, ``failed`` until somebody acts, or
+        ``running``, ``waiting`` for its view, ``retrying`` after an error, ``failed`` until ALTER SINK, or
         ``paused``; empty where the mill runs in another process.
     epoch : int or None
         The last epoch that was delivered; None before the first.

@@ -25,7 +25,7 @@ def with_sizes(catalog: Catalog, created_at_epoch: int, size_of: Callable[[str],
         The bytes of a table: None when they are too many or there are none.
     """
     known: dict[str, int | None] = {}
-    for view in catalog.everything.values():
+    for view in catalog.all_views.values():
         if view.created_at_epoch == created_at_epoch:
             known.update(view.sizes)
 
@@ -38,7 +38,7 @@ def with_sizes(catalog: Catalog, created_at_epoch: int, size_of: Callable[[str],
                 known[table] = size_of(table) if forced is None else 0 if forced else None
         return replace(view, sizes={t: known[t] for t in sorted(base_tables(view.root, definitions))})
 
-    definitions = {v.name: v.definition() for v in catalog.everything.values()}
+    definitions = {v.name: v.definition() for v in catalog.all_views.values()}
     return catalog.map_views(noted)
 
 

@@ -35,7 +35,7 @@ def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for program in _programs(catalog, Assemblers()):
         found.update(table_columns(program))
-    for views in (catalog.everything, *replacements.former_groups(catalog)):
+    for views in (catalog.all_views, *replacements.former_groups(catalog)):
         found |= {f"view:{v.uid}": v.root.schema.names for v in views.values() if f"view:{v.uid}" in found}
     for table in catalog.tables.values():
         found |= {t(table.uid).id: ("file",) for t in (list_table, fetch_table, cleaned_table)}
@@ -46,5 +46,5 @@ def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
 
 
 def _programs(catalog: Catalog, assemblers: Assemblers) -> Iterator[Program]:
-    for views in (catalog.everything, *replacements.former_groups(catalog)):
+    for views in (catalog.all_views, *replacements.former_groups(catalog)):
         yield assemblers.of(views.values(), catalog.tables).program()

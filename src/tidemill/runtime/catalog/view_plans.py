@@ -15,12 +15,12 @@ def with_names(catalog: Catalog) -> Catalog:
     Equal work on the same relations has the name that a view has for it already, so that both use the same state.
     Otherwise a name is the number of the view, which no other view ever has, and that of the node within it.
     """
-    if all(view.node_names for view in catalog.everything.values()):
+    if all(view.node_names for view in catalog.all_views.values()):
         return catalog
     uids = {name: uid for uid, name in catalog.names().items()} | {v.name: v.uid for v in catalog.pending.values()}
     identities, known = Identities(), dict[str, str]()
     found: dict[str, View] = {}
-    for view in sorted(catalog.everything.values(), key=lambda v: not v.node_names):
+    for view in sorted(catalog.all_views.values(), key=lambda v: not v.node_names):
         prints = identities.fingerprints(view.root, uids.__getitem__)
         number = view.uid.rpartition("#")[2]
         names = view.node_names or (f"{number}.{position}" for position in range(len(prints)))

@@ -53,7 +53,7 @@ class Checkpoints:
     published : callable
         Called when a manifest has been written.
     observers : Observers, optional
-        Are told of each attempt.
+        Called as each attempt begins and ends.
     """
 
     def __init__(

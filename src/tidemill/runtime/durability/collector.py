@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tidemill.errors import TidemillError
 from tidemill.state.store.garbage import FirstSeen, Listing, garbage, unneeded
 from tidemill.state.store.store import RunStore
-from tidemill.state.versions.lease import nobody_reads
+from tidemill.state.versions.lease import is_unread
 from tidemill.state.versions.manifest import Manifest, ManifestLog
 from tidemill.state.versions.version import Version
 
@@ -118,7 +118,7 @@ class Collector:
         needed = (*waiting, in_use.files, *self._kept.values())
         useless = unneeded(listing, needed, in_use.pinned, in_use.in_flight)
         dated = self._seen.since(listing, useless, time.time())
-        if closing and nobody_reads(self._store.objects.directory):
+        if closing and is_unread(self._store.objects.directory):
             dated = self._mine_long_ago(listing, dated)
         now = time.time()
         found = garbage(dated, needed, in_use.pinned, in_use.in_flight, durable_epoch, now, self._grace)

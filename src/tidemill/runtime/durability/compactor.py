@@ -68,7 +68,7 @@ class Compactor:
     tasks : int
         Most tasks at a time.
     observers : Observers, optional
-        Are told of each wave.
+        Called as each wave begins and ends.
     """
 
     def __init__(

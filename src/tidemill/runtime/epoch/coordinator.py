@@ -90,7 +90,7 @@ class Coordinator(MillState):
 
     Attributes
     ----------
-    went_back : list of int
+    rollbacks : list of int
         The epochs to which the mill went back, each time that sealed ones were lost.
     """
 
@@ -100,7 +100,7 @@ class Coordinator(MillState):
         self._jobs = EpochJobs(spark.sparkContext)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._scattered = False
-        self.went_back: list[int] = []
+        self.rollbacks: list[int] = []
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Coordinator(MillState):
             self._adopt(adaptor_changes.without_adaptor(self.catalog, name))
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
-        """Add a view; it is filled from history in the epochs that follow, while the others go on.
+        """Add a view; it reads history in the epochs that follow, while the others are maintained.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Coordinator(MillState):
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
-        """A declaration to fill. At the end all its changes are carried out as one, or none."""
+        """A declaration to add to. At the end all its changes are carried out as one, or none."""
         with self.turn():
             known = self.catalyst.functions
             declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._root.allowed, known)
@@ -244,15 +244,15 @@ class Coordinator(MillState):
                 self.catalyst.forget(names[0][uid])
             for uid in names[1].keys() - names[0].keys():
                 self.catalyst.register(names[1][uid], catalog.described(names[1][uid])[0])
-        self.deliveries.follow(self.catalog.sinks)
+        self.deliveries.use(self.catalog.sinks)
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
         assembler = self._assembler(catalog)
         assembler.program()  # raises for what cannot be maintained
         catalog = with_read_plans(catalog, assembler)
-        uids = {v.uid for v in self.catalog.everything.values()}
-        new = [v for v in catalog.everything.values() if v.uid not in uids]
+        uids = {v.uid for v in self.catalog.all_views.values()}
+        new = [v for v in catalog.all_views.values() if v.uid not in uids]
         for view in new:
             read_again = catalog.history_read_by(view)
             gone = self.arrivals.history_wanted(self._intake, read_again)
@@ -260,13 +260,13 @@ class Coordinator(MillState):
                 self._intake.pin(table)
                 gone += self._intake.add_history(table, view.created_at_epoch, view.group)
             self._warn(*changes.checked_history(view, gone))
-        self._not_begun = (self._not_begun & catalog.everything.keys()) | {v.name for v in new}
+        self._not_begun = (self._not_begun & catalog.all_views.keys()) | {v.name for v in new}
         self._intake.keep_history(catalog.histories())
         self._change(self._noting_complete(catalog))
 
     def _free(self, catalog: Catalog) -> None:
         """Drop the state of views that another catalog lacks."""
-        before, after = ({v.uid for v in c.everything.values()} for c in (self.catalog, catalog))
+        before, after = ({v.uid for v in c.all_views.values()} for c in (self.catalog, catalog))
         if before - after or catalog.former != self.catalog.former:
             self.version = self.version.drop(self._stored(self.catalog).keys() - self._stored(catalog).keys())
 
@@ -387,7 +387,7 @@ class Coordinator(MillState):
         self._checkpoints.close(error)
         self._begin_from(self._root.recover())
         self._publish()
-        self.went_back.append(self.version.epoch)  # who hears of the loss sees what is left
+        self.rollbacks.append(self.version.epoch)  # who hears of the loss sees what is left
         self._warn(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
         self._programs()
         self._intake.list_all()
@@ -413,7 +413,7 @@ class Coordinator(MillState):
                 () if self._not_begun else programs.small,
                 self.settings.small_epoch_bytes,
             )
-            created = {self.catalog.everything[v].group for v in self._not_begun}
+            created = {self.catalog.all_views[v].group for v in self._not_begun}
             snapshots = snapshot_steps(current.program, created)
             begins = must_begin(current.program, self._not_begun) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
@@ -448,7 +448,7 @@ class Coordinator(MillState):
             tell_supersteps(self.observers, run)
             span.set({"redone": run.redone})
         times.append(time.perf_counter())
-        failures = Failures.of(run.prepared.program, run.reports, self.catalog.everything)
+        failures = Failures.of(run.prepared.program, run.reports, self.catalog.all_views)
         self._intake.check_budgets(run.results)
         with self.observers.span(SEAL):
             written = self._seal(run, failures)
@@ -480,7 +480,7 @@ class Coordinator(MillState):
         phases = zip(("admit", "run", "seal"), pairwise(times), strict=True)
         milliseconds = {name: (end - start) * 1e3 for name, (start, end) in phases}
         milliseconds["total"] = (times[-1] - times[0]) * 1e3
-        failed = {**self.catalog.newly_in_error(self.version.epoch), **failures.stopped}
+        failed = {**self.catalog.newly_failing(self.version.epoch), **failures.stopped}
         return epoch_report(self.version.epoch, run, written, milliseconds, failed)
 
     def warnings(self) -> tuple[str, ...]:

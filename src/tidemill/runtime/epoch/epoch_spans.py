@@ -1,4 +1,4 @@
-"""What observers are told of an epoch."""
+"""The spans of an epoch."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class MillState:
     version, catalog : Version, Catalog
         As of the newest sealed epoch.
     observers : Observers
-        Are told of epochs, checkpoints and compactions.
+        Called as epochs, checkpoints and compactions begin and end.
     """
 
     def __init__(self, root: Root, settings: Settings, spark: SparkSession) -> None:
@@ -209,13 +209,13 @@ class MillState:
         return partial(self._intake.size, most=self.settings.broadcast_bytes)  # None: it may be no small side of a join
 
     def _initialising_of(self, catalog: Catalog) -> dict[str, int]:
-        """Views that do not stand for all rows yet, with the bytes of history that remain."""
+        """Views that do not have their whole history yet, with the bytes of it that remain."""
         remaining = self._intake.history_remaining()
         nothing = not remaining and not self._not_begun
         return {} if nothing else initialising(catalog, self._assembler(catalog), remaining, self._not_begun)
 
     def _noting_complete(self, catalog: Catalog) -> Catalog:
-        """The catalog with the newest epoch noted for views that stand for all rows since then."""
+        """The catalog with the newest epoch noted for views that have become complete."""
         initialising = self._initialising_of(catalog)
         complete = {v.name for v in catalog.active_views() if v.complete_since is None and v.name not in initialising}
         return catalog.with_complete(complete, self.version.epoch) if complete else catalog

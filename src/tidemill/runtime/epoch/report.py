@@ -55,7 +55,7 @@ class EpochReport:
     tables : dict
         Rows admitted per table.
     read : tuple
-        (table, path, start, end) of the splits admitted: which rows the views stand for. Of a compressed file these
+        (table, path, start, end) of the splits admitted: which rows the views have. Of a compressed file these
         are decoded bytes, and the file may end before them.
     redone : int
         How often the job was run again because a guess about quotes or about unchanged small tables was wrong.

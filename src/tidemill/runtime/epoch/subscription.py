@@ -46,7 +46,7 @@ class Subscription:
 
     def changes(self, epoch: int) -> Iterator[tuple[int, pa.Table]]:
         """Epochs after this one with what they changed; 0 begins with the rows of the oldest epoch there is."""
-        losses = len(self.coordinator.went_back)
+        losses = len(self.coordinator.rollbacks)
         if epoch == 0:
             snapshot = self.coordinator.snapshot(self.durable)
             epoch = snapshot.first_epoch(self.view)
@@ -69,7 +69,7 @@ class Subscription:
 
     def _check_given(self, epoch: int, losses: int) -> None:
         """TM1036 when the mill went back behind an epoch, beyond the first ``losses`` times that it did."""
-        last = min(self.coordinator.went_back[losses:], default=epoch)
+        last = min(self.coordinator.rollbacks[losses:], default=epoch)
         if last < epoch:
             raise TidemillError(
                 "TM1036",
@@ -85,7 +85,7 @@ class Subscription:
         longest = _LONGEST_WAIT_FOR_DURABLE if self.durable else _LONGEST_WAIT
         with self.sealed:
             while self._newest() <= epoch:
-                if len(self.coordinator.went_back) > losses and self.coordinator.went_back[-1] < epoch:
+                if len(self.coordinator.rollbacks) > losses and self.coordinator.rollbacks[-1] < epoch:
                     return True
                 left = None if deadline is None else deadline - time.monotonic()
                 failure = self.failure()

@@ -126,7 +126,7 @@ class Intake:
         self._live[table.name] = _source_files(table, self._sealed.reader, pinned)
         if table.listed and not table.static:
             state = cursor_table(table.uid)
-            self._lists.follow(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
+            self._lists.begin(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
 
     def change_table(self, table: Table) -> None:
         """Follow a table with other options or columns than before."""
@@ -282,7 +282,7 @@ class Intake:
                 "TM5023",
                 "a part of the spool of a socket has gone before it was read",
                 got=f"{table}: {', '.join(sorted(gone))}, or what came before",
-                hint="put it back; without it the views over the table cannot go on: DROP them and the table",
+                hint="put it back; without it the views over the table cannot continue: DROP them and the table",
             )
 
     def ingested(self, table: str) -> IngestedFiles:

@@ -175,7 +175,10 @@ class LocationList:
             self._unwanted.add(name)
             shown = os.fsencode(name)
             error = TidemillError(
-                "TM5044", "the name of a file is not UTF-8", got=repr(shown), hint="rename it; others go on without it"
+                "TM5044",
+                "the name of a file is not UTF-8",
+                got=repr(shown),
+                hint="rename it; others continue without it",
             )
             self.warnings.append(error.message())
         return False

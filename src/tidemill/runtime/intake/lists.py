@@ -53,7 +53,7 @@ class Lists:
         )
         return copied
 
-    def follow(self, table: str, cursors: Mapping[str, Cursor]) -> None:
+    def begin(self, table: str, cursors: Mapping[str, Cursor]) -> None:
         """Begin with a table that has been listed as far as the cursors say."""
         self._cursors[table] = dict(cursors)
 

@@ -1,4 +1,4 @@
-"""What readers are told of views that are paused."""
+"""Detail and error of views that are paused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def paused_detail(pause: Pause) -> str:
 
 
 def paused_error(view: View, pause: Pause, kept: bool) -> TidemillError:
-    """TM1041: a paused view is read at an epoch that it does not stand for. ``kept``: its last rows can be read."""
+    """TM1041: a paused view is read at an epoch after its pause. ``kept``: its last rows can be read."""
     name = view.name.removesuffix(NEXT)
     resumed = pause.because or name
     hint = f"ALTER VIEW {resumed} RESUME"

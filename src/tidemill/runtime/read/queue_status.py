@@ -1,8 +1,8 @@
 """SHOW QUEUES: what waits in the queue of each table, and how far each view has read it.
 
-The queue of a table is what has been found of it, by listing or over connections, in the order in which it is admitted.
-All views that are maintained have read it up to the newest epoch. One that is being filled reads what was admitted
-before it was created beside the new rows; one that is paused stays where it was.
+The queue of a table is the rows that have been found, by listing or over connections, and are not admitted yet. All
+views that are maintained have all rows of the newest epoch. An initialising view reads rows that were admitted before
+it was created beside the new ones; a paused view has the rows of the epoch of its pause.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
 from tidemill.runtime.intake.queues import Depth, Queues
 from tidemill.runtime.tables.table import Table
 
-LIVE, FILLING, PAUSED, FAILED, UNREAD = "live", "filling", "paused", "failed", "unread"
+LIVE, INITIALISING, PAUSED, FAILED, UNREAD = "live", "initialising", "paused", "failed", "unread"
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("table", pa.string(), False),
@@ -44,7 +44,7 @@ def queue_table(catalog: Catalog, epoch: int, initialising: Collection[str], que
     epoch : int
         The newest one.
     initialising : collection of str
-        Views that are being filled.
+        Views that do not have their whole history yet.
     queues : Queues or None
         What waits; None where the mill runs in another process.
 
@@ -60,7 +60,7 @@ def queue_table(catalog: Catalog, epoch: int, initialising: Collection[str], que
 def _rows(
     catalog: Catalog, table: Table, queues: Queues | None, initialising: Collection[str], epoch: int
 ) -> Iterator[dict[str, Any]]:
-    readers = [v for v in catalog.everything.values() if table.name in catalog.tables_read_by(v.root)]
+    readers = [v for v in catalog.all_views.values() if table.name in catalog.tables_read_by(v.root)]
     depth = Depth() if queues is None else queues.depths.get(table.name, Depth())
     seconds = None if depth.oldest is None else max(0.0, time.time() - depth.oldest / 1000)
     common = {"table": table.name, "lag_seconds": seconds}
@@ -72,7 +72,8 @@ def _rows(
     for view in readers:
         state = _state(table, view, initialising)
         behind = None if queues is None else depth.bytes + _behind(table, view, queues)
-        shown = {"view": view.name.removesuffix(NEXT), "state": state, "epoch": _epoch(view, state, epoch)}
+        at = _epoch(view, view.name in initialising, epoch)
+        shown = {"view": view.name.removesuffix(NEXT), "state": state, "epoch": at}
         yield {**common, **shown, "lag_bytes": behind, "priority": value_of(PRIORITY, view.properties)}
 
 
@@ -81,16 +82,16 @@ def _state(table: Table, view: View, initialising: Collection[str]) -> str:
         return FAILED
     if view.paused is not None or table.paused:
         return PAUSED
-    return FILLING if view.name in initialising else LIVE
+    return INITIALISING if view.name in initialising else LIVE
 
 
-def _epoch(view: View, state: str, newest: int) -> int | None:
-    """The newest epoch whose rows of the table the view has; None while it is filled."""
+def _epoch(view: View, initialising: bool, newest: int) -> int | None:
+    """The newest epoch whose rows of the table the view has; None while it is initialising."""
     if view.paused is not None:
         return view.paused.epoch
-    if state == FAILED:
+    if view.failure is not None:
         return None if view.failed_at is None else view.failed_at - 1
-    return None if state == FILLING else newest
+    return None if initialising else newest
 
 
 def _behind(table: Table, view: View, queues: Queues) -> int:

@@ -140,7 +140,7 @@ class Snapshot:
         return self.socket_status(table)
 
     def view_at(self, name: str, epoch: int | None) -> View | None:
-        """The view that a name stood for at an epoch; None for the errors of a table."""
+        """The view of a name at an epoch; None for the errors of a table."""
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
         return views.get(name)
 
@@ -174,7 +174,7 @@ class Snapshot:
                 status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
             elif view.paused is not None:
                 status, detail = "paused", paused_detail(view.paused)
-            elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.initialising:
+            elif (failing := self.catalog.failing_since(view.name)) is not None and view.name not in self.initialising:
                 status, detail = "failing", f"since epoch {failing[0]}: {failing[1]}"
             elif view.name in self.initialising:
                 status, detail = "initialising", f"{self.initialising[view.name]} bytes remain"
@@ -225,7 +225,7 @@ class Snapshot:
         return self.plan(name).schema
 
     def runs(self, plan: ReadPlan, epoch: int | None = None) -> tuple[Run, ...]:
-        """The runs behind a view at an epoch, also at one that is not remembered if nothing was written since."""
+        """The runs behind a view at an epoch, also at an expired one if nothing was written since."""
         newest = self.version.runs(plan.table.id)
         if epoch is not None and epoch < self.version.horizon and all(r.epoch_high <= epoch for r in newest):
             return newest
@@ -237,7 +237,7 @@ class Snapshot:
         Parameters
         ----------
         epoch : int, optional
-            A sealed epoch that is still remembered; the newest by default.
+            A sealed epoch that is still retained; the newest by default.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class Snapshot:
         Raises
         ------
         TidemillError
-            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+            TM2012 no such view, TM1030 still initialising, TM1031 epoch not available.
         """
         table = pa.concat_tables(self.read_parts(name, epoch))
         return table.combine_chunks() if table.nbytes < 1 << 31 else table
@@ -284,7 +284,7 @@ class Snapshot:
         Raises
         ------
         TidemillError
-            As :meth:`read`; TM1031 also when the epoch before is no longer remembered; TM1035 when the view was
+            As :meth:`read`; TM1031 also when the epoch before has expired; TM1035 when the view was
             replaced by one of other columns at this epoch.
         """
         tables = self.change_tables(name, epoch)
@@ -305,11 +305,11 @@ class Snapshot:
         """
         if self._was_paused(name, epoch):
             return []
-        if epoch > 0 and self.catalog.in_error(name) is None:
-            if self.catalog.in_error(name, epoch) is not None:
+        if epoch > 0 and self.catalog.failing_since(name) is None:
+            if self.catalog.failing_since(name, epoch) is not None:
                 return []
             before = epoch - 1
-            while before >= 0 and (error := self.catalog.in_error(name, before)) is not None:
+            while before >= 0 and (error := self.catalog.failing_since(name, before)) is not None:
                 before = error[0] - 1
             if before < epoch - 1:
                 return self._exchanged(name, epoch, before)
@@ -330,7 +330,7 @@ class Snapshot:
         return epoch > then.paused.epoch
 
     def _before(self, name: str, epoch: int) -> int:
-        """The newest epoch before another one that a view stands for: it may have been paused since."""
+        """The newest epoch before another one as of which a view can be read: it may have been paused since."""
         view = self.view_at(name, epoch - 1)
         return epoch - 1 if view is None or view.paused is None else min(view.paused.epoch, epoch - 1)
 
@@ -384,7 +384,7 @@ class Snapshot:
             elif former.view.name == name:
                 break
         first = max(self.version.horizon, since)
-        while first < self.version.epoch and self.catalog.in_error(name, first) is not None:
+        while first < self.version.epoch and self.catalog.failing_since(name, first) is not None:
             first += 1
         return first
 
@@ -409,7 +409,7 @@ class Snapshot:
             remaining = self.initialising[name]
             raise TidemillError(
                 "TM1030",
-                "this view is still being filled from the history of its tables",
+                "this view is initialising: it does not have its whole history yet",
                 got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
                 hint="run the mill until the view has caught up; other views are not affected",
             )
@@ -421,7 +421,7 @@ class Snapshot:
                 hint=f"read it as of epoch {view.failed_at - 1}, or DROP VIEW {name} and create it again without "
                 "the expression that fails",
             )
-        failing = self.catalog.in_error(name, epoch)
+        failing = self.catalog.failing_since(name, epoch)
         if failing is not None:
             raise TidemillError(
                 "TM1039",
@@ -438,8 +438,8 @@ class Snapshot:
                 "TM1031",
                 "this epoch cannot be read",
                 got=f"epoch {epoch}; available: {first} to {self.version.epoch}",
-                hint="the setting history_epochs says how many epochs are remembered; a view created later begins "
-                "when it has been filled",
+                hint="the setting history_epochs says how many epochs are retained; a view created later begins when "
+                "it is complete",
             )
 
 

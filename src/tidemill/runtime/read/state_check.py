@@ -75,24 +75,22 @@ class Verification:
 
     def summary(self) -> str:
         """What was checked, what is intact, and what to do about the rest."""
-        everything = (*self.manifests, *self.files)
-        checked = (
-            f"{len(self.manifests)} manifests and {len(self.files)} files, {sum(c.bytes for c in everything):,} bytes"
-        )
+        checks = (*self.manifests, *self.files)
+        checked = f"{len(self.manifests)} manifests and {len(self.files)} files, {sum(c.bytes for c in checks):,} bytes"
         if self.intact:
             return f"{self.root}: {checked} checked: all intact"
-        bad = sum(not c.intact for c in everything)
+        bad = sum(not c.intact for c in checks)
         lines = [f"{self.root}: {checked} checked: {bad} not intact"]
         newest = self.manifests[0].manifests[0]
         behind = self.complete[:1]  # damage of manifests before that one does not matter
-        ahead = [c for c in everything if not behind or c.manifests[-1] > behind[0]]
+        ahead = [c for c in checks if not behind or c.manifests[-1] > behind[0]]
         if any(c.state == _NEWER for c in ahead):
             lines.append(
                 "  TM1002: what has a newer format was written by a newer version of Tidemill: upgrade Tidemill and "
                 "verify again, before anything else"
             )
         elif newest in self.complete:
-            lines.append(f"  manifest {newest}, the newest, is intact with all its files: a mill goes on from it")
+            lines.append(f"  manifest {newest}, the newest, is intact with all its files: a mill continues from it")
         elif self.complete:
             lines.append(
                 f"  restore what is not intact from a copy of the root; or go back to manifest {self.complete[0]}, "

@@ -50,10 +50,10 @@ class Deliveries:
             known = {n: s.with_secrets_of(self._sinks[s.id]) if s.id in self._sinks else s for n, s in sinks.items()}
             self._positions = {**positions, **self._now()}
             self._noted = dict(positions)
-        self.follow(known)
+        self.use(known)
         return known
 
-    def follow(self, sinks: Mapping[str, Sink]) -> None:
+    def use(self, sinks: Mapping[str, Sink]) -> None:
         """Deliver to these sinks from now on. Those that are paused, dropped or changed are stopped; waits for none."""
         wanted = {s.id: s for s in sinks.values()}
         with self._lock:

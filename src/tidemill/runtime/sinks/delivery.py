@@ -180,10 +180,10 @@ class Delivery:
         if ON_GAP.of(self.sink.options) != SNAPSHOT:
             raise TidemillError(
                 "TM8215",
-                "this sink is behind what is retained",
+                "the position of this sink has expired",
                 got=f"{self.sink.name}: epoch {(self.position or 0) + 1} is gone; {error.got}",
-                hint="ALTER SINK name SET OPTIONS (onGap 'snapshot') goes on from all rows; the setting history_epochs "
-                "says how many epochs are retained",
+                hint="ALTER SINK name SET OPTIONS (onGap 'snapshot') continues from all rows; the setting "
+                "history_epochs says how many epochs are retained",
             ) from error
         self._write_rows(target, sealed.snapshot, sealed.durable)
         self.position = sealed.durable

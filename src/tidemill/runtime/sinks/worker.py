@@ -15,7 +15,7 @@ from tidemill.state.versions.objects import advice
 
 _FIRST_PAUSE = 0.25
 _FOR_GOOD = ("TM8208", "TM8213", "TM8215", "TM8216", "TM8217", "TM8218")
-"""Errors that go only when somebody acts: ALTER SINK, or another target."""
+"""Errors that last until the sink is altered or its target is changed."""
 
 _OF_VIEWS = ("TM1030", "TM1032", "TM1033", "TM1039", "TM1041")
 """Errors of views that cannot be read now; the next epoch may end them."""

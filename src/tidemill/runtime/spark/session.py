@@ -177,7 +177,7 @@ def java_ended(where: str) -> TidemillError:
         "Java has ended",
         got=where,
         hint="it was killed, or had too little memory (spark_conf.spark.driver.memory); open the root again: the mill "
-        "goes on from its last checkpoint",
+        "continues from its last checkpoint",
     )
 
 

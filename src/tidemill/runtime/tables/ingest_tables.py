@@ -63,7 +63,7 @@ def check_ingested(format_name: str, schema: Schema, options: Mapping[str, str])
     if STATIC.of(options):
         raise _cannot("static 'true'", "leave it out: a stream has no end")
     for name in _OF_FILES.given(options):
-        raise _cannot(f"option {name}", "leave it out: it is for files that somebody else writes")
+        raise _cannot(f"option {name}", "leave it out: it is for files that other programs write")
     for option in INGEST_OPTIONS.options:
         option.of(options)
 

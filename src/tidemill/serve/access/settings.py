@@ -46,7 +46,7 @@ class ServerSettings:
     max_cursors : int
         Most cursors at the same time.
     max_subscribers : int
-        Most readers that follow changes at the same time; 0 for none.
+        Most subscribers at the same time; 0 for none.
     max_statements : int
         Most statements at the same time that change something or that Spark answers.
     requests_per_second : int

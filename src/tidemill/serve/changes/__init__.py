@@ -1,1 +1,1 @@
-"""Changes of views for many readers: positions, what was computed lately, and readers that follow."""
+"""Changes of views for many subscribers: positions, a log of computed changes, and followers."""

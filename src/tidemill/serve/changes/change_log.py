@@ -1,4 +1,4 @@
-"""What epochs changed in views, computed once for all readers."""
+"""What epochs changed in views, computed once for all subscribers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.serve.stored.cache import Cache
 
 @dataclass(frozen=True)
 class Followed:
-    """A view that somebody follows. ``asked`` tells selections apart: columns and condition as they were written."""
+    """A view with followers, and a selection. ``asked`` identifies it: columns and condition as they were written."""
 
     view: str
     asked: tuple[str, str | None]

@@ -1,4 +1,4 @@
-"""One reader of the changes of some views: it holds a position, and no data."""
+"""Followers: each gives one subscriber or cursor the changes of some views, and holds a position, but no data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.serve.changes.change_log import ChangeLog, ChangeTable, Followed
 from tidemill.serve.changes.position import Generations, Position
 
 _PASSING = ("TM1030", "TM1039", "TM1041")
-"""Errors of views that go: a view that is initialising, failing while some row is there, or paused."""
+"""Errors of views that may end by themselves: a view is initialising, failing or paused."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Unreadable:
     """A view cannot be read now; what follows comes once it can."""
 
     error: TidemillError
 
 
-Event: TypeAlias = Given | Progress | Trouble
+Event: TypeAlias = Given | Progress | Unreadable
 
 
 class Follower:
     """Gives the changes of views epoch by epoch, those of all views of one epoch before the next one.
 
-    It is asked, and never waits: a slow reader costs nothing but its position. Within an epoch the views come in the
-    order in which they are named, and rows in the order of the view's key: the same position gives the same rows.
+    :meth:`next` never waits, so a slow subscriber takes no memory but its position. Within an epoch the views come in
+    the order in which they are named, and rows in the order of the view's key: the same position gives the same rows.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Follower:
             if error.number not in _PASSING:
                 raise self._numbered(error) from error
             told, self._told = self._told, error.message()
-            return None if told == self._told else Trouble(error)
+            return None if told == self._told else Unreadable(error)
         self._told = None
         if self.position.item < len(items):
             return self._part(items[self.position.item], most_rows)
@@ -150,7 +150,7 @@ class Follower:
             return error
         return TidemillError(
             "TM8010",
-            "this reader is behind what is retained",
+            "this position in the changes has expired",
             got=f"epoch {self.position.epoch + (not self.position.initial)}: {error.got}",
             hint="start again from a snapshot; the setting history_epochs says how many epochs are retained",
         )

@@ -1,4 +1,4 @@
-"""How far a reader of changes has come, and whether the epochs that it has seen still count."""
+"""Positions in the changes of views, and whether the epochs that a subscriber was given have been lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.serve.stored.state_store import StateStore
 
 @dataclass(frozen=True)
 class Position:
-    """Everything up to an epoch has been given, and a part of what comes next.
+    """All changes up to an epoch have been given, and a part of those of the next one.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Generations:
     @property
     def current(self) -> int:
         """The number of the newest generation."""
-        lost = self._mill.went_back
+        lost = self._mill.rollbacks
         if len(lost) > self._noted:
             with self._lock:
                 for base in lost[self._noted :]:

@@ -9,7 +9,7 @@ from tidemill.mill import Mill
 from tidemill.serve.changes.position import Generations
 
 _DURABLE_SECONDS = 0.05
-"""How often durable epochs are looked for: nobody is woken by a checkpoint."""
+"""Interval of looking for durable epochs: a checkpoint wakes no waiting subscriber."""
 
 
 class EpochSignal:
@@ -34,7 +34,7 @@ class EpochSignal:
         self._thread.start()
 
     def stop(self) -> None:
-        """Wake everybody for the last time."""
+        """Wake all waiting subscribers for the last time."""
         self._stopping.set()
         self._fire()
 

@@ -36,7 +36,7 @@ def connect(url: str, token: str | None = None, *, timeout: float = 60.0, verify
     Raises
     ------
     TidemillError
-        TM8031 when nobody answers, TM8030 when it is no Tidemill server, TM8005 for a token that is not known.
+        TM8031 when the server does not answer, TM8030 when it is no Tidemill server, TM8005 for an unknown token.
     """
     client = Client(url, token, timeout=timeout, verify=verify)
     client.status()
@@ -122,7 +122,7 @@ class Client:
         self._ask(Request("DELETE", protocol.path_of("queries", name)))
 
     def pause_query(self, name: str) -> None:
-        """No longer maintain a view, nor those that read it."""
+        """Do not maintain a view, nor those that read it, until it is resumed."""
         self._ask(Request("POST", protocol.path_of("queries", name, "pause")))
 
     def resume_query(self, name: str) -> None:
@@ -148,7 +148,7 @@ class Client:
         self._ask(Request("DELETE", protocol.path_of("readers", name)))
 
     def pause_reader(self, name: str) -> None:
-        """Admit no rows of a table for now; what comes waits."""
+        """Admit no rows of a table until it is resumed; new rows wait in its queue."""
         self._ask(Request("POST", protocol.path_of("readers", name, "pause")))
 
     def resume_reader(self, name: str) -> None:
@@ -156,12 +156,12 @@ class Client:
         self._ask(Request("POST", protocol.path_of("readers", name, "resume")))
 
     def queues(self) -> list[dict[str, Any]]:
-        """What waits of each table, and how far each view has read it: the columns of SHOW QUEUES."""
+        """The queue of each table, and the position of each view in it: the columns of SHOW QUEUES."""
         found: list[dict[str, Any]] = self._ask(Request("GET", "/v1/queues")).json()["queues"]
         return found
 
     def create_adaptor(self, name: str, source: str, *, replace: bool = False) -> dict[str, Any]:
-        """Upload Python with a function ``decode(size, bytes)``; readers then name it as their format.
+        """Upload Python with a function ``decode(size, bytes)``; tables then name it as their format.
 
         Returns
         -------
@@ -254,31 +254,31 @@ class Client:
     ) -> Iterator[Change]:
         """Changes of views as they are sealed, each once and in the order of epochs, until the loop is left.
 
-        When the connection is lost the client connects again, and goes on where it was.
+        When the connection is lost the client connects again, and continues where it was.
 
         Parameters
         ----------
         views : str or sequence of str
             All changes of an epoch are given before those of the next.
         start : str or int
-            ``snapshot`` begins with the rows of the newest epoch as insertions, ``now`` with what changes from now on,
-            a number behind that epoch, the ``position`` of a change behind that change.
+            ``snapshot`` begins with the rows of the newest epoch as insertions, ``now`` with the next change, a number
+            with the changes after that epoch, the ``position`` of a change with those after it.
         columns, where : str
             For a single view: a SELECT list and a condition, evaluated by the server.
         durable : bool
-            Whether to give epochs only when no crash can take them back.
+            Whether to give only durable epochs.
         reset : bool
             Whether to go on with a change of kind ``reset`` and the rows of the newest epoch when changes were lost, or
-            are not retained any more; otherwise that is an error.
+            have expired; otherwise that is an error.
         progress : bool
             Whether to give changes of kind ``progress`` too, for epochs that changed nothing.
         reconnect : float, optional
-            Seconds for which to try again when nobody answers; for ever by default, 0 for never.
+            Seconds for which to try again when the server does not answer; for ever by default, 0 for never.
 
         Raises
         ------
         TidemillError
-            TM1036, TM8010 (unless ``reset``), TM2012 when a view was dropped, TM8031 when nobody answers any more.
+            TM1036, TM8010 (unless ``reset``), TM2012 when a view was dropped, TM8031 when nothing answers.
         """
         names = (views,) if isinstance(views, str) else tuple(views)
         wanted, at = Wanted(names, columns, where, durable, reset), str(start)
@@ -313,7 +313,7 @@ class Client:
         where: str | None = None,
         durable: bool = True,
     ) -> Cursor:
-        """A position in the changes of views that outlives this client and the server. Parameters as `subscribe`."""
+        """Open a cursor: a position in the changes of views that the server stores. Parameters as `subscribe`."""
         names = (views,) if isinstance(views, str) else tuple(views)
         found = self._ask(protocol.open_cursor(Wanted(names, columns, where, durable), str(start))).json()
         return Cursor(self, found["cursor"], found["position"])
@@ -356,14 +356,14 @@ class Cursor:
         Raises
         ------
         TidemillError
-            TM8014 when it was closed, TM8010 when it is behind what is retained, TM1036 when epochs were lost.
+            TM8014 when it was closed, TM8010 when its position has expired, TM1036 when epochs were lost.
         """
         found = protocol.fetched_in(self._client._ask(protocol.fetch(self.id, rows, after, wait), wait + 60).content)
         self.position = found.position
         return found
 
     def close(self) -> None:
-        """Forget it."""
+        """Close it; the server removes it."""
         self._client._ask(Request("DELETE", protocol.path_of("cursors", self.id)))
 
 

@@ -37,7 +37,7 @@ class Change:
     ----------
     kind : str
         ``changes``; ``progress``: all changes up to ``epoch`` have been given; ``reset``: everything that was given
-        is to be forgotten, the rows of a newer epoch follow. The last two only where they were asked for.
+        is to be discarded, the rows of a newer epoch follow. The last two only where they were asked for.
     epoch : int
     view : str
         Its name; empty unless ``kind`` is ``changes``.
@@ -159,7 +159,7 @@ def error_in(status: int, body: bytes, url: str) -> TidemillError:
         if str(described["number"]).startswith("TM"):
             return error_of(described)
     except (ValueError, KeyError, TypeError):
-        pass  # not in our form: told below
+        pass  # not in our form: reported below
     got = f"{url}: status {status}: {body[:80]!r}"
     return TidemillError("TM8030", "this is no Tidemill server", got=got, hint="check the address and port")
 
@@ -170,7 +170,7 @@ def unreachable(url: str, error: Exception) -> TidemillError:
         "TM8031",
         "the server does not answer",
         got=f"{url}: {error or type(error).__name__}",
-        hint="is `tidemill serve` running there? views and cursors go on where they were",
+        hint="is `tidemill serve` running there? views and cursors continue where they were",
     )
 
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import asdict, dataclass
 
 from tidemill.errors import TidemillError
-from tidemill.serve.changes.follower import Follower, Given, Progress, Trouble
+from tidemill.serve.changes.follower import Follower, Given, Progress, Unreadable
 from tidemill.serve.changes.position import Position
 from tidemill.serve.changes.subscribing import Asked, Subscriptions
 from tidemill.serve.stored.state_store import CursorRecord, StateStore
@@ -158,7 +158,7 @@ def _taken(follower: Follower, most_rows: int) -> tuple[list[Given], TidemillErr
                 raise
             follower.position = before
             return given, None
-        if event is None or isinstance(event, Trouble):
+        if event is None or isinstance(event, Unreadable):
             return given, None if event is None else event.error
         if isinstance(event, Given):
             given.append(event)

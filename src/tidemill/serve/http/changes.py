@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.errors import TidemillError
 from tidemill.serve.access.tokens import Role
-from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Trouble
+from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Unreadable
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
 from tidemill.serve.encoding.errors import described, unexpected
@@ -181,7 +181,7 @@ async def _events(
             service.server_log.broken("changes", error)
             yield Ended(unexpected(error))
             raise
-        if isinstance(found, Given | Trouble):
+        if isinstance(found, Given | Unreadable):
             told, behind = time.monotonic(), None
             yield found
         elif isinstance(found, Progress):
@@ -210,7 +210,7 @@ async def _sse(service: Service, events: AsyncIterator[Event | Restarted | Ended
                 yield b"id: %s\ndata: %s\n\n" % (str(event.position).encode(), data)
             case Progress():
                 yield _named("progress", {"epoch": event.epoch}, str(event.position))
-            case Trouble():
+            case Unreadable():
                 yield _named("trouble", described(event.error))
             case Restarted():
                 yield _named("reset", described(event.error))
@@ -234,7 +234,7 @@ async def _frames(service: Service, events: AsyncIterator[Event | Restarted | En
                 table = service.log.arrow(event.change)
             case Progress():
                 head = {"kind": "progress", "epoch": event.epoch, "position": str(event.position)}
-            case Trouble():
+            case Unreadable():
                 head = {"kind": "trouble", **described(event.error)}
             case Restarted():
                 head = {"kind": "reset", **described(event.error)}
@@ -311,7 +311,7 @@ class _Connection:
                     case Progress():
                         found = {"id": id_, "kind": "progress", "epoch": event.epoch, "position": str(event.position)}
                         await self._send(found)
-                    case Trouble():
+                    case Unreadable():
                         await self._send({"id": id_, "kind": "trouble", **described(event.error)})
                     case Restarted():
                         await self._send({"id": id_, "kind": "reset", **described(event.error)})

@@ -184,8 +184,8 @@ class Queue(BaseModel):
 
     table: str
     view: str | None = Field(None, description="None for a table that no view reads.")
-    state: Literal["live", "filling", "paused", "failed", "unread"]
-    epoch: int | None = Field(None, description="The newest epoch whose rows the view has; None while it is filled.")
+    state: Literal["live", "initialising", "paused", "failed", "unread"]
+    epoch: int | None = Field(None, description="Newest epoch whose rows the view has; None while initialising.")
     waiting_files: int | None = None
     waiting_bytes: int | None = Field(None, description="Found, and not admitted yet.")
     lag_bytes: int | None = Field(None, description="What the view has to read: what waits, and history.")
@@ -206,7 +206,7 @@ class AdaptorBody(BaseModel):
     model_config = _STRICT
     name: str = Field(min_length=1, max_length=64)
     source: str = Field(min_length=1, max_length=64 << 10)
-    replace: bool = Field(False, description="Replace one of this name; tables go on with the earlier source.")
+    replace: bool = Field(False, description="Replace one of this name; tables continue with the earlier source.")
 
 
 class AdaptorCreated(BaseModel):

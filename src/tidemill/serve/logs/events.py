@@ -1,4 +1,7 @@
-"""The events of the log: each is declared once, and docs/logs.md is written from the declarations."""
+"""The events of the log: each is declared once, and docs/logs.md is written from the declarations.
+
+``python -m tidemill.serve.logs.events > docs/logs.md`` writes the page.
+"""
 
 from __future__ import annotations
 
@@ -191,7 +194,7 @@ SINK_FAILED = Event(
     "sink.failed",
     "warning",
     "sink {sink} is {state}: {number}: {what}",
-    "A sink cannot deliver; `retrying` goes on by itself, `failed` waits for ALTER SINK.",
+    "A sink cannot deliver; `retrying` continues by itself, `failed` waits for ALTER SINK.",
     {"sink": "its name", "state": "as SHOW SINKS shows it", **_ERROR},
 )
 SINK_RECOVERED = Event(
@@ -208,7 +211,7 @@ LIBRARY_MESSAGE = Event(
 LOG_LOST = Event(
     "log.lost",
     "warning",
-    "{count} lines were not written: nobody reads them",
+    "{count} lines were not written: standard error was not read fast enough",
     "Whoever reads standard error was too slow: lines were left out, so that the server did not have to wait.",
     {"count": "lines that were left out"},
 )
@@ -218,6 +221,8 @@ EVENTS = tuple(value for value in dict(globals()).values() if isinstance(value, 
 
 
 _PAGE = """# Logs
+
+<!-- Written by `python -m tidemill.serve.logs.events`; a test compares it with the declarations. -->
 
 `tidemill serve` writes a line for each event to standard error; the banner with its addresses goes to standard output.
 
@@ -235,8 +240,8 @@ tidemill serve --root DIR --log-format json --log-level debug --slow-epoch-secon
 
 The newest 2,000 entries are kept in memory. `GET /v1/logs?after=N&level=LEVEL&limit=N` gives them as a list, oldest
 first: without `after` the newest ones, with it the first ones behind that number. It needs the role *admin*, since
-entries name clients, files and what others asked for. Numbers begin at 1 with the server and have no gaps, but for
-levels that were not asked for and entries that are no longer kept.
+entries name clients, files and requests of others. Numbers begin at 1 with the server and have no gaps, but for
+levels below `level`, and entries that are no longer kept.
 
 A program that embeds a server adds handlers of Python's `logging` to `service.server_log.logger`; the attribute
 `entry` of a record is the entry.
@@ -268,3 +273,7 @@ def logs_page() -> str:
             lines += [f"| `{name}` | {meaning} |" for name, meaning in event.fields.items()]
             lines.append("")
     return _PAGE + "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(logs_page(), end="")

@@ -102,9 +102,9 @@ class MillWatch:
         return ended
 
     def past(self, kind: SpanKind, start: float, end: float, attributes: dict[str, Value]) -> None:
-        """Checkpoints are not told of afterwards."""
+        """Checkpoints are not reported afterwards."""
 
-    # -- what nobody is told of ---------------------------------------------------------------------
+    # -- changes of state that have to be looked for ------------------------------------------------
 
     def _run(self) -> None:
         while not self._closed.wait(_SECONDS):

@@ -64,6 +64,6 @@ class Writer:
                 if self._queue.empty():
                     self._stream.flush()
             except (OSError, ValueError):
-                return  # nobody reads it any more; entries are still kept in memory
+                return  # its reader has gone; entries are still kept in memory
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()

@@ -1,4 +1,7 @@
-"""Metrics in Prometheus' form: each is declared once, and docs/metrics.md is written from the declarations."""
+"""Metrics in Prometheus' form: each is declared once, and docs/metrics.md is written from the declarations.
+
+``python -m tidemill.serve.service.metrics > docs/metrics.md`` writes the page.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Declared:
 
 
 EPOCH = Declared("tidemill_epoch", "gauge", "Newest sealed epoch.")
-DURABLE = Declared("tidemill_durable_epoch", "gauge", "Newest epoch that no crash takes back.")
+DURABLE = Declared("tidemill_durable_epoch", "gauge", "Newest durable epoch.")
 WORKING = Declared("tidemill_working", "gauge", "1 while epochs run, 0 when an error has ended them.")
 EPOCHS = Declared("tidemill_epochs", "counter", "Epochs sealed since the server began.")
 EPOCH_SECONDS = Declared("tidemill_epoch_seconds", "histogram", "Time of an epoch, from admission to seal.")
@@ -45,7 +48,12 @@ SPILLED = Declared("tidemill_spilled_bytes", "counter", "Bytes written to files 
 WAITING_FILES = Declared("tidemill_waiting_files", "gauge", "Files listed and not read yet.", ("table",))
 WAITING_BYTES = Declared("tidemill_waiting_bytes", "gauge", "Bytes listed and not read yet.", ("table",))
 OLDEST = Declared("tidemill_waiting_seconds", "gauge", "Age of the oldest file that waits.", ("table",))
-LAG_BYTES = Declared("tidemill_view_lag_bytes", "gauge", "Bytes that a view has to read of a table.", ("view", "table"))
+LAG_BYTES = Declared(
+    "tidemill_view_lag_bytes",
+    "gauge",
+    "Bytes of a table that a view has to read: its queue, and admitted rows that the view does not have.",
+    ("view", "table"),
+)
 VIEWS = Declared("tidemill_views", "gauge", "Views by status.", ("status",))
 INITIALISING = Declared("tidemill_view_remaining_bytes", "gauge", "History that a new view still reads.", ("view",))
 STATE_BYTES = Declared("tidemill_state_bytes", "gauge", "Bytes of the runs that the newest version names.")
@@ -150,6 +158,8 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
+        "<!-- Written by `python -m tidemill.serve.service.metrics`; a test compares it with the declarations. -->",
+        "",
         "`GET /metrics` of a server gives these in the text format of Prometheus, beside those of the process",
         "(`process_resident_memory_bytes`, `process_cpu_seconds_total`, ...). Counters end in `_total`; they begin",
         "at 0 with the server.",
@@ -162,3 +172,7 @@ def metrics_page() -> str:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{name}` | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(metrics_page(), end="")

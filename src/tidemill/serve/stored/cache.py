@@ -1,4 +1,4 @@
-"""Results that several readers ask for: made once, kept while memory lasts."""
+"""A cache of results, for requests that are repeated."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def check_traces() -> None:
 
 
 def start_traces(observers: Observers) -> Traces:
-    """Record what observers are told, and export it as the environment says.
+    """Record spans, and export them as the environment says.
 
     Raises
     ------

@@ -1,10 +1,15 @@
-"""docs/traces.md, which is written from the declarations of spans."""
+"""Writes ``docs/traces.md`` from the declarations of spans.
+
+The command is ``python -m tidemill.serve.traces.page > docs/traces.md``.
+"""
 
 from __future__ import annotations
 
 from tidemill.observing import SPANS
 
 _PAGE = """# Traces
+
+<!-- Written by `python -m tidemill.serve.traces.page`; a test compares it with the declarations. -->
 
 `tidemill serve --traces` records traces with OpenTelemetry, which the extra `traces` installs:
 
@@ -55,3 +60,7 @@ def traces_page() -> str:
         shown = ", ".join(f"`{attribute_name(name)}`" for name in kind.attributes)
         rows.append(f"| `{kind.name}` | {shown} | {kind.meaning} |\n")
     return _PAGE + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(traces_page(), end="")

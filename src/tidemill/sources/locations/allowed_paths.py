@@ -1,4 +1,4 @@
-"""Where tables may have their files: the setting ``allowed_paths``."""
+"""Where tables may have their files, and sinks may write: the setting ``allowed_paths``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class AllowedPaths:
     Parameters
     ----------
     allowed : str
-        Separated by commas; a scheme alone (``tcp+listen://``) stands for all its URLs. An empty text stands for
-        everything.
+        Separated by commas; a scheme alone (``tcp+listen://``) allows all its URLs. An empty text allows all paths.
 
     Raises
     ------

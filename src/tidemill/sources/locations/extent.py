@@ -21,7 +21,7 @@ class Extent:
     Parameters
     ----------
     location : Location
-        Where a path without wildcards stands for a file and for the files of a directory alike.
+        A path without wildcards counts as the name of a file and of a directory.
     """
 
     location: Location

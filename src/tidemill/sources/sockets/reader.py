@@ -176,7 +176,7 @@ class SocketReader:
         try:
             while not self._closing:
                 self._turn()
-        except Exception as error:  # told to whoever asks
+        except Exception as error:  # raised in the next call
             self._failure = error
         for name in list(self._tables):
             self._remove(name)

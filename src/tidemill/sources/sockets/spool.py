@@ -163,7 +163,7 @@ class Spool:
             growing = self._file is not None
         try:
             for path in waiting:
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile: nobody needs it
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile: it is not needed
                     _sync_file(path)
             if waiting:
                 _sync_file(self.directory)

@@ -38,7 +38,7 @@ class Lease:
                 fcntl.flock(self._file, fcntl.LOCK_SH)
 
 
-def nobody_reads(directory: Path | None) -> bool:
+def is_unread(directory: Path | None) -> bool:
     """Whether no process holds a :class:`Lease` of a root; False if that is not known."""
     if directory is None:
         return False

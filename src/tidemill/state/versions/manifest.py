@@ -25,7 +25,8 @@ from tidemill.state.versions.version import Version
 
 FORMAT_VERSION = 7
 OLDEST_FORMAT = 6
-"""The oldest format that can be read: ``runtime/migrations.py`` has a function for each from this one on."""
+"""The oldest format that can be read: ``runtime/durability/migrations.py`` has a function for each version
+from this one on."""
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 KEEP = 16
@@ -91,12 +92,12 @@ class ManifestLog:
         numbers = self.numbers()
         if number < numbers[-1]:
             return (
-                f"the newest manifest is {numbers[-1]}, this one only keeps history: `tidemill state verify` tells more"
+                f"the newest manifest is {numbers[-1]}, this one only keeps history: `tidemill state verify` says more"
             )
         older = [n for n in numbers if n < number][-3:]
         return (
             f"to go back one checkpoint, move this file away; older manifests: {older}, "
-            "and `tidemill state verify` tells which are intact"
+            "and `tidemill state verify` says which are intact"
         )
 
     def _not_usable(self, error: OSError) -> TidemillError:
@@ -279,7 +280,7 @@ class ManifestLog:
                 hint="stop it first, or use another root; `tidemill query` and `tail` work beside it",
             ) from error
         self._lock = file
-        with contextlib.suppress(OSError):  # a full disk: who holds the lock is only told to people
+        with contextlib.suppress(OSError):  # a full disk: the name of the holder is only for messages
             file.truncate(0)
             file.write(self.writer)
             file.flush()

@@ -1,6 +1,6 @@
 """Which rows make an expression fail: looked for only once one has.
 
-Rows that fail are left out and counted by weight, so that a view is in error as long as such a row is there, and right
+Rows that fail are left out and counted by weight, so that a view is failing as long as such a row is there, and right
 again when it has gone: what comes behind is computed from the other rows all the time.
 """
 

@@ -45,7 +45,7 @@ class HoldingOperator(Operator):
         if self._inputs is None:
             return False
         inputs, self._inputs = self._inputs, None
-        return self._pending.follow(self.changes(*inputs))
+        return self._pending.put_all(self.changes(*inputs))
 
     def changes(self, *inputs: TableState) -> Iterator[Output]:
         """The output for the input of an epoch; closes the tables of the input."""

@@ -76,7 +76,7 @@ def matches(table: TableReader, keys: Keys, drop_zero: bool = True) -> Iterator[
         start = stop
 
 
-def everything(table: TableReader) -> Iterator[Matches]:
+def all_rows(table: TableReader) -> Iterator[Matches]:
     """All rows, as those of one key."""
     for rows in table.iterate(block=SLICE_ROWS):
         yield Matches(0, 1, np.zeros(len(rows), np.int64), rows)

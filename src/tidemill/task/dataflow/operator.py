@@ -147,7 +147,7 @@ class PendingOutput:
         """Add one output."""
         self.items.append(output)
 
-    def follow(self, outputs: Iterator[Output]) -> bool:
+    def put_all(self, outputs: Iterator[Output]) -> bool:
         """Add the outputs of an iterator, each computed when it is fetched. Always true: there may be output."""
         assert self._rest is None
         self._rest = outputs

@@ -43,7 +43,7 @@ from tidemill.task.program import (
 )
 
 _MOST = 10
-"""A view is in error while a recursion has more rows than it may have; with so many times as many it ends."""
+"""A view is failing while a recursion has more rows than it may have; with so many times as many it ends."""
 
 
 @carries_out(RecursiveChanges)
@@ -102,7 +102,7 @@ class RecursionOperator(HoldingOperator):
         following, reached = self.context.hold(table), 0
         try:
             for path in self._paths:
-                for delta in path.follow(level, _deltas(rows, table, most_bytes), relations, most_bytes):
+                for delta in path.next_level(level, _deltas(rows, table, most_bytes), relations, most_bytes):
                     reached += int(delta.explicit_weights().sum())
                     counted.check(reached)
                     _write(following, table, delta)
@@ -112,7 +112,7 @@ class RecursionOperator(HoldingOperator):
         return following
 
     def _too_deep(self, change: int) -> None:
-        """Rows behind the last level: the view is in error while there are any."""
+        """Rows behind the last level: the view is failing while there are any."""
         if not change:
             return
         error = EvaluationError(
@@ -176,7 +176,7 @@ class _Path:
                 yield Calculate(part.condition, (*part.expressions, Ref(width, pa.int32())))
                 width = len(part.expressions)
 
-    def follow(
+    def next_level(
         self, level: int, rows: Iterator[Delta], relations: list[TableState], most_bytes: int
     ) -> Iterator[Delta]:
         """Changes of the next level, from those of a level."""
@@ -224,7 +224,7 @@ class _Path:
 
 
 class _Counted:
-    """The number of rows of a recursion; while it is greater than it may be the view is in error."""
+    """The number of rows of a recursion; while it is greater than it may be the view is failing."""
 
     def __init__(self, context: Context, step: int, operation: RecursiveChanges) -> None:
         self._context, self._step = context, step

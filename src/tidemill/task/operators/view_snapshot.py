@@ -48,5 +48,5 @@ class ViewSnapshotOperator(SourceOperator):
         plan = self.operation.plan
         # The row of an aggregate without GROUP BY that has no state yet comes from the aggregate itself.
         deltas: Iterator[Delta] = read_parts(plan, self.context.state(plan.table).before)
-        self._pending.follow(Output(delta) for delta in deltas if len(delta))
+        self._pending.put_all(Output(delta) for delta in deltas if len(delta))
         return self._pending.pop()

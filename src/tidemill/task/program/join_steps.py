@@ -110,5 +110,5 @@ class SemiChanges(Operation):
 
 
 def _both(left: Names, right: Names) -> Names:
-    """The columns of two sides, told apart where they have the same name."""
+    """The columns of two sides, with different names where they have the same one."""
     return left + tuple(f"right.{n}" if n in left else n for n in right)

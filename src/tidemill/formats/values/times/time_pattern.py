@@ -351,7 +351,7 @@ class _Builder:
             raise ValueError(f"{text!r} is no part of a pattern")
 
     def _shift(self, none: str, count: int) -> None:
-        """An offset: what stands for none, whether there are colons, whether minutes must, and seconds may be there."""
+        """An offset: the text of zero, whether there are colons, whether minutes must, and seconds may be there."""
         first = len(self._words)
         self._spell(none, 0)
         self._add(SHIFT, OFFSET, first, int(count in (3, 5)), int(count > 1), int(count > 3))

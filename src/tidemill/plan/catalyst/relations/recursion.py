@@ -1,6 +1,6 @@
 """WITH RECURSIVE: Catalyst's UnionLoop, whose second child reads the rows of the level before as a UnionLoopRef.
 
-The step is read like any query, over a leaf that stands for the level before, and then divided into paths from that
+The step is read like any query, over a leaf whose rows are the level before, and then divided into paths from that
 leaf upwards. An input that does not read the leaf is a relation that the step joins its rows with.
 Of joins that keep the rows of the recursion, an outer join is the sum of three paths, an anti join of two::
 
@@ -58,7 +58,7 @@ DEFAULT_LIMITS = RecursionLimits()
 
 
 def reference(loop: int, schema: Schema) -> Scan:
-    """The leaf that stands for the rows of the level before."""
+    """The leaf whose rows are those of the level before."""
     return Scan(_name(loop), tuple(replace(f, nullable=True) for f in schema.fields))
 
 

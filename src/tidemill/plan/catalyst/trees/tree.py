@@ -39,11 +39,11 @@ class JsonTree:
 
 
 TRANSLATED = "Translated"
-"""The name of a node that stands for an expression of :mod:`tidemill.task.expressions`."""
+"""The name of a node that contains an expression of :mod:`tidemill.task.expressions`."""
 
 
 def translated(expression: Any, java: Any = None) -> JsonTree:
-    """A node that stands for what has been translated already, and the node in the JVM that it was."""
+    """A node that replaces what has been translated already, and the node in the JVM that it was."""
     return JsonTree(TRANSLATED, {"expression": expression, "java": java}, ())
 
 

@@ -32,7 +32,7 @@ def calculation(node: Node) -> tuple[Calculate, Node]:
 def finishing_can_fail(root: Node) -> bool:
     """Whether what is applied to a stored aggregate when a view is read can fail for a group.
 
-    Such a view looks at the groups that change in an epoch, so that it is known to be in error. A sum that does not
+    Such a view looks at the groups that change in an epoch, so that it is known to be failing. A sum that does not
     fit its type is left to the reader: to look for it would cost every sum of integers a lookup.
     """
     steps, top = finishing(root)

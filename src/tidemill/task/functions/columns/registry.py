@@ -14,7 +14,7 @@ from tidemill.task.functions.columns.compute import Array, nulls, repeat
 from tidemill.task.functions.columns.sizes import check_size
 
 Value: TypeAlias = Any
-"""A ``pa.Array`` of one value per row, or a ``pa.Scalar`` that stands for the same value in every row."""
+"""A ``pa.Array`` of one value per row, or a ``pa.Scalar`` that is the value of every row."""
 
 Kernel: TypeAlias = Callable[[Call, list[Value], int], Value]
 Size: TypeAlias = Callable[[Call, list[Value], int], float]

@@ -92,7 +92,7 @@ def _root_struct(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, corru
 
 
 def _root_list(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, roots: Ints) -> Read:
-    """An object stands for an array of this one struct."""
+    """An object is read as an array of this one struct."""
     read = _read(tokens, formats, type_, roots)
     if not (pa.types.is_list(type_) and pa.types.is_struct(type_.value_type)):
         return read

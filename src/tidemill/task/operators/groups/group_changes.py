@@ -54,7 +54,7 @@ class GroupChangesOperator(Operator):
         single = not self.partial.groups.key and self.context.partition == 0
         if groups is None and not (single and self.operation.emit):
             return False
-        return self._pending.follow(self._folded(groups, single))
+        return self._pending.put_all(self._folded(groups, single))
 
     def _folded(self, groups: TableState | None, single: bool) -> Iterator[Output]:
         some = False

@@ -83,7 +83,7 @@ class GroupPartialOperator(Operator):
         """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one."""
         self._fold_waiting()
         folded, self._folded = self._folded, []
-        return bool(folded) and self._pending.follow(_runs(folded))
+        return bool(folded) and self._pending.put_all(_runs(folded))
 
 
 def _runs(folded: list[TableState]) -> Iterator[Output]:

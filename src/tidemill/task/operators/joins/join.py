@@ -16,7 +16,7 @@ from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
 from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.holding_operator import HoldingOperator
-from tidemill.task.dataflow.matching import everything, matches, slice_bytes
+from tidemill.task.dataflow.matching import all_rows, matches, slice_bytes
 from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.operators.joins.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
@@ -63,7 +63,7 @@ def matched(
         ids, first = group(prefixes)  # sorted input: ids ascend
         found = matches(table, prefixes.take(first))
     else:
-        ids, found = np.zeros(len(changes.keys), np.int64), everything(table)
+        ids, found = np.zeros(len(changes.keys), np.int64), all_rows(table)
     own = _row_bytes(changes)
     for match in found:
         if not len(match.rows):

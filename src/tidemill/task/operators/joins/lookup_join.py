@@ -20,7 +20,7 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, group, sort
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
 from tidemill.task.dataflow.failing_row import with_row
-from tidemill.task.dataflow.matching import Matches, everything, matches, slice_bytes
+from tidemill.task.dataflow.matching import Matches, all_rows, matches, slice_bytes
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
@@ -51,7 +51,7 @@ class LookupJoinOperator(Operator):
         if not len(joinable):
             return
         if operation.kind == "inner":
-            self._pending.follow(self._joined(joinable))
+            self._pending.put_all(self._joined(joinable))
             return
         chosen = np.flatnonzero(self._matched(joinable) != (operation.kind == "anti"))
         if len(chosen):
@@ -64,7 +64,7 @@ class LookupJoinOperator(Operator):
         if not other:
             return np.zeros(len(delta), np.int64), 1, iter(())
         if not self.operation.keys:
-            return np.zeros(len(delta), np.int64), 1, everything(other)
+            return np.zeros(len(delta), np.int64), 1, all_rows(other)
         columns = [delta.batch.column(k) for k in self.operation.keys]
         prefixes = key_prefixes(columns, table, len(delta))
         ids, first = group(prefixes)

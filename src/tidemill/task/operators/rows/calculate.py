@@ -17,7 +17,7 @@ from tidemill.task.program import Calculate
 class CalculateOperator(Operator):
     """Stateless: each batch is computed as it comes, nothing is held at a barrier.
 
-    Rows that fail are left out and reported: their views are in error until they are deleted.
+    Rows that fail are left out and reported: their views are failing until they are deleted.
     """
 
     def __init__(self, step: int, operation: Calculate) -> None:
@@ -30,7 +30,7 @@ class CalculateOperator(Operator):
         try:
             result = calculate_at_once(self.operation, item)
         except EvaluationError:
-            self._pending.follow(self._in_parts(item))
+            self._pending.put_all(self._in_parts(item))
         else:
             if len(result):
                 self._pending.put(Output(result))

@@ -40,7 +40,7 @@ class ExplodeOperator(Operator):
         Rows that fail are left out and reported.
         """
         assert isinstance(item, Delta)
-        self._pending.follow(self._evaluated(item))
+        self._pending.put_all(self._evaluated(item))
 
     def _argument(self, delta: Delta) -> pa.Array[Any]:
         return evaluate(self.operation.argument, delta.batch)

@@ -39,7 +39,7 @@ export function tile(label, value, note, kind = "") {
   return h("div", { class: `tile ${kind}` }, h("div", { class: "tile-label" }, label), h("div", { class: "tile-value" }, value), h("div", { class: "tile-note" }, note ?? ""));
 }
 
-const KINDS = { fresh: "good", live: "good", ok: "good", running: "good", initialising: "busy", filling: "busy", waiting: "busy", paused: "muted", failing: "warn", failed: "bad", stopped: "bad" };
+const KINDS = { fresh: "good", live: "good", ok: "good", running: "good", initialising: "busy", waiting: "busy", paused: "muted", failing: "warn", failed: "bad", stopped: "bad" };
 
 /** A status as a word with a mark, never by colour alone. */
 export function badge(status) {
