@@ -45,6 +45,7 @@ NAMES = (
     "stream_names",
     "archive_parts",
     "postgres_wire",
+    "soak",
 )
 
 
