@@ -75,7 +75,9 @@ class Plan:
     checkpoint_seconds : float
         Between two comparisons of everything.
     kill_seconds : float
-        Between two kills of the server, in the first half; in the second one its memory is observed.
+        Between two kills of the server; the first one comes after half of it.
+    observe : bool
+        Whether the server is restarted at half-time, and not killed any more, so that its memory can be observed.
     warm_up_seconds : float
         Of the process whose memory is observed.
     """
@@ -83,6 +85,7 @@ class Plan:
     seconds: float
     checkpoint_seconds: float = 30.0
     kill_seconds: float = 75.0
+    observe: bool = True
     warm_up_seconds: float = 120.0
     master: str = "local[2]"
 
@@ -139,11 +142,11 @@ def _act(world: World, plan: Plan) -> None:
     begin = time.monotonic()
     end, half = begin + plan.seconds, begin + plan.seconds / 2
     compare, kill, restarted = begin + plan.checkpoint_seconds, begin + plan.kill_seconds / 2, False
-    while (now := time.monotonic()) < end:
+    while (now := time.monotonic()) < end or (kill < end and not restarted):  # a kill that is due is not left out
         if now > kill and not restarted:
             kill = time.monotonic() + plan.kill_seconds
             kills.kill_server(world)
-        elif now > half and not restarted:
+        elif now > half and plan.observe and not restarted:
             restarted = True
             kills.restart(world)
         elif now > compare:
