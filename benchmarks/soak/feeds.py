@@ -18,6 +18,9 @@ from benchmarks.soak.error import SoakError
 from benchmarks.soak.lines import Lines
 from benchmarks.soak.server import free_port
 
+MARK = -1
+"""The writer of lines behind which everything is known to have arrived."""
+
 _WAIT_SECONDS = 60.0
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST, as when a host dies."""
@@ -92,6 +95,7 @@ class SocketFeed:
         self._port = self._listener.getsockname()[1] if self._listener is not None else free_port()
         self._connection: socket.socket | None = None
         self._unsure: list[str] = []
+        self._marks, self._mark = 0, ""
 
     def options(self) -> dict[str, str]:
         """An address."""
@@ -111,18 +115,30 @@ class SocketFeed:
         half = lines[-1].encode()[:-1] if self._chance.random() < 0.5 else b""
         self._send("".join(f"{line}\n" for line in lines).encode() + half)
 
+    def mark(self) -> int:
+        """Send a line of the writer :data:`MARK`; its number."""
+        self._marks += 1
+        self._mark = f"{MARK},{self._marks},,," if self.kind == "csv" else f'{{"c": {MARK}, "n": {self._marks}}}'
+        self._send(f"{self._mark}\n".encode())
+        return self._marks
+
     def resume(self, arrived: int) -> list[str]:
-        """So many of the lines that were in doubt have arrived, the others are to be sent again; the former.
+        """So many of the lines that were in doubt have arrived before the mark, the others are to be sent again.
+
+        Returns
+        -------
+        list of str
+            Those that have arrived, with the mark.
 
         Raises
         ------
         SoakError
             When more have arrived than were sent.
         """
-        if arrived > len(self._unsure):
+        if not 0 <= arrived <= len(self._unsure):
             raise SoakError(f"{self.options()['path']}: {arrived} lines arrived, {len(self._unsure)} were sent")
         found, self._waiting, self._unsure = self._unsure[:arrived], self._unsure[arrived:], []
-        return found
+        return [*found, self._mark]
 
     @property
     def peer(self) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from benchmarks.soak.actions import push
 from benchmarks.soak.error import SoakError
-from benchmarks.soak.feeds import SocketFeed
+from benchmarks.soak.feeds import MARK, SocketFeed
 from benchmarks.soak.queries import random_view
 from benchmarks.soak.server import executors, kill_some, workers
 from benchmarks.soak.world import PATIENCE, World
@@ -46,24 +46,24 @@ def lose_sender(world: World) -> None:
 
 
 def _resume(world: World, name: str, feed: SocketFeed, peer: str | None) -> None:
-    """Find out how many lines have arrived, once the table has noticed the end of the connection."""
+    """Find out how many lines have arrived, once the table has noticed the end of the connection.
+
+    A line over the next connection comes behind all of them.
+    """
     deadline = time.monotonic() + PATIENCE
     feed.wait_for_peer()
     while peer is not None and _is_connected(world, name, peer):
         if time.monotonic() > deadline:
             raise SoakError(f"table {name} has not noticed that {peer} has gone")
         time.sleep(0.05)
-    same, before = 0, -1
-    while same < 3:
-        waiting = [q["waiting_bytes"] for q in world.client.queues() if q["table"] == name]
-        arrived = world.copied(name) - world.model.lines(name)
-        same = same + 1 if arrived == before and not any(waiting) else 0
-        before = arrived
+    mark = feed.mark()
+    while world.client.table(f"copy_{name}", columns="n", where=f"c = {MARK} AND n = {mark}").to_arrow().num_rows < 1:
         if time.monotonic() > deadline:
-            raise SoakError(f"table {name} does not become quiet: {waiting} bytes wait")
-        time.sleep(0.15)
-    world.model.add(name, feed.kind, feed.resume(before))
-    world.note(f"sender of {name}: {before} lines had arrived")
+            raise SoakError(f"table {name}: line {mark} over a new connection does not arrive")
+        time.sleep(0.05)
+    arrived = world.copied(name) - world.model.lines(name) - 1
+    world.model.add(name, feed.kind, feed.resume(arrived))
+    world.note(f"sender of {name}: {arrived} lines had arrived")
 
 
 def _is_connected(world: World, name: str, peer: str) -> bool:
