@@ -8,7 +8,7 @@ DATA := var/nycflights13
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples tpch tpcds nexmark large model faults recovery
-.PHONY: shredder memory clean lock
+.PHONY: shredder memory soak clean lock
 
 demo: $(STAMP) prepare data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -79,6 +79,9 @@ shredder: $(STAMP)  ## who parses what with 16 threads; SEEDS=50 BUFFERS=100000,
 
 memory: $(STAMP)  ## files of 2 GB, made on the fly, in 512 MB of memory; MEGABYTES=2048
 	TIDEMILL_MEMORY_MB=$(or $(MEGABYTES),2048) $(BIN)/python -m pytest -s --timeout 900 tests/formats/test_memory_limit.py
+
+soak: $(STAMP)  ## a server for half an hour under random clients and kills, beside DuckDB; MINUTES=30, TIDEMILL_SEED=n
+	TIDEMILL_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/python -m benchmarks soak
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	$(BIN)/python tests/runtime/large_file.py

@@ -47,6 +47,7 @@ NAMES = (
     "postgres_wire",
     "serving",
     "freshness",
+    "soak",
 )
 
 

@@ -6,10 +6,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from serving import Events, Served, summed
 from test_http import orders, rows_of, write
 
+import tidemill as tm
 from mill_factory import MillFactory
+from serving import Events, Served, summed
 
 ServeFactory = Callable[..., Served]
 
@@ -43,8 +44,12 @@ def test_positions_beyond_what_was_durable_are_refused(
     refused = again.http.get("/v1/views/spending/changes", params={"from": seen})
     assert (refused.status_code, refused.json()["number"]) == (410, "TM1036")
     reset = Events(again.http, f"/v1/views/spending/changes?reset=true&from={seen}")
-    reset.until(lambda found: any(e.kind == "message" for e in found))
+    first = reset.until(lambda found: any(e.kind == "message" for e in found))[0]
+    assert (first.kind, first.data["number"]) == ("reset", "TM1036")  # what was given before does not count
     assert summed([e.data for e in reset.changes()]) == rows_of(again)
+    with tm.connect(again.url) as client:
+        changes = client.subscribe("spending", start=seen, reset=True)
+        assert [next(changes).kind, next(changes).kind] == ["reset", "changes"]
     while True:
         found = again.http.post(f"/v1/cursors/{safe}/fetch").json()
         given += found["changes"]

@@ -44,6 +44,20 @@ def test_a_session_that_was_closed_is_not_interrupted() -> None:
     engine.close()
 
 
+def test_clients_that_go_as_soon_as_they_have_come(served: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that was reset has no address: that is no error, and the connection ends."""
+    failed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    listener = served.server._postgres
+    near, far = socket.socketpair()
+    far.close()
+    with socket.socket() as unconnected:
+        for gone in (near, unconnected):
+            listener._begin(gone, "127.0.0.1")
+            assert ended(served) and gone.fileno() == -1
+    assert not failed
+
+
 def test_statements_are_cancelled_after_an_error_of_another_one(
     served: PostgresServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -99,16 +99,16 @@ async def follow_views(
 
 
 async def _stream(service: Service, signal: EpochSignal, asked: Asked, reset: bool, format_: str) -> Response:
-    follower = await run_in_threadpool(_follower, service, asked, reset)
-    events = _events(service, signal, follower, asked, reset)
+    follower, lost = await run_in_threadpool(_follower, service, asked, reset)
+    events = _events(service, signal, follower, asked, reset, lost)
     if format_ == "arrow":
         return StreamingResponse(_counted(service, _frames(service, events)), media_type=FRAMED)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_counted(service, _sse(service, events)), headers=headers, media_type="text/event-stream")
 
 
-def _follower(service: Service, asked: Asked, reset: bool) -> Follower:
-    """TM8012 when there are too many subscribers."""
+def _follower(service: Service, asked: Asked, reset: bool) -> tuple[Follower, TidemillError | None]:
+    """A follower, and why it begins again with a snapshot if it does. TM8012 when there are too many subscribers."""
     if service.subscribers >= service.settings.max_subscribers:
         raise TidemillError(
             "TM8012",
@@ -117,11 +117,12 @@ def _follower(service: Service, asked: Asked, reset: bool) -> Follower:
             hint="end some, or raise the server's limit",
         )
     try:
-        return service.subscriptions.follower(asked)
+        return service.subscriptions.follower(asked), None
     except TidemillError as error:
         if not reset or error.number not in _LOST:
             raise
-        return service.subscriptions.follower(Asked(asked.views, SNAPSHOT, asked.columns, asked.where, asked.durable))
+        again = Asked(asked.views, SNAPSHOT, asked.columns, asked.where, asked.durable)
+        return service.subscriptions.follower(again), error
 
 
 async def _counted(service: Service, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -151,14 +152,22 @@ class Ended:
 
 
 async def _events(
-    service: Service, signal: EpochSignal, follower: Follower, asked: Asked, reset: bool
+    service: Service,
+    signal: EpochSignal,
+    follower: Follower,
+    asked: Asked,
+    reset: bool,
+    lost: TidemillError | None,
 ) -> AsyncIterator[Event | Restarted | Ended]:
     """What a follower gives, until the server stops or the follower cannot go on.
 
-    Progress is left out where changes of the same epoch came, and given at most so often as the settings say.
+    ``lost`` is why it begins again with a snapshot: its reader has to forget what it was given before. Progress is left
+    out where changes of the same epoch came, and given at most so often as the settings say.
     """
     told, silent = time.monotonic(), service.settings.progress_seconds
     behind: Progress | None = None
+    if lost is not None:
+        yield Restarted(lost)
     while not signal.stopping:
         event = signal.event()
         try:
@@ -290,19 +299,21 @@ class _Connection:
             if str(id_) in self._tasks or len(self._tasks) >= _MOST_SUBSCRIPTIONS:
                 raise _no_message(f"subscription {id_!r} is there already, or there are {_MOST_SUBSCRIPTIONS}")
             asked, reset = _asked(message)
-            follower = await run_in_threadpool(_follower, self._service, asked, reset)
+            follower, lost = await run_in_threadpool(_follower, self._service, asked, reset)
         except TidemillError as error:
             await self._send({"id": id_, "kind": "error", **described(error)})
             return
-        task = asyncio.create_task(self._follow(id_, follower, asked, reset))
+        task = asyncio.create_task(self._follow(id_, follower, asked, reset, lost))
         self._tasks[str(id_)] = task
 
-    async def _follow(self, id_: object, follower: Follower, asked: Asked, reset: bool) -> None:
+    async def _follow(
+        self, id_: object, follower: Follower, asked: Asked, reset: bool, lost: TidemillError | None
+    ) -> None:
         head = json.dumps(id_)
         zone = self._service.time_zone
         self._service.joined()
         try:
-            async for event in _events(self._service, self._signal, follower, asked, reset):
+            async for event in _events(self._service, self._signal, follower, asked, reset, lost):
                 match event:
                     case Given():
                         changes = self._service.log.json(event.change, zone).decode()

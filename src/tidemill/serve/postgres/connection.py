@@ -41,8 +41,11 @@ class Connection:
         What a client shows to cancel a statement of this connection.
     """
 
-    def __init__(self, process: int, connection: socket.socket, service: Service, answering: Answering) -> None:
+    def __init__(
+        self, process: int, connection: socket.socket, address: str, service: Service, answering: Answering
+    ) -> None:
         self.process, self.secret = process, secrets.randbits(32)
+        self._address = address  # a socket whose client has gone again does not know it any more
         self.cancellation = Cancellation()
         self._socket = connection
         self._channel = Channel(connection, service.settings.max_body_bytes, service.settings.pg_stalled_seconds)
@@ -63,7 +66,7 @@ class Connection:
             Raises TM8105 when there are too many connections.
         """
         log = self._service.server_log
-        caller = Caller("postgresql", str(self._socket.getpeername()[0]))
+        caller = Caller("postgresql", self._address)
         CALLER.set(caller)  # of this thread
         try:
             started = start_up(self._socket, tls, self._service.settings, self._use)

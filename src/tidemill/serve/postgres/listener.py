@@ -94,26 +94,26 @@ class PostgresListener:
     def _accept(self) -> None:
         while not self._closed.is_set():
             try:
-                client, _ = self._socket.accept()
+                client, address = self._socket.accept()
             except OSError:  # no file descriptors are left, or the client has gone again
                 self._closed.wait(_TICK_SECONDS)
                 continue
             try:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a client whose host is gone is noticed
-                self._begin(client)
+                self._begin(client, str(address[0]))
             except (OSError, RuntimeError):  # RuntimeError: there can be no more threads
                 _LOG.warning("a connection of PostgreSQL's protocol could not be served", exc_info=True)
                 client.close()
 
-    def _begin(self, client: socket.socket) -> None:
+    def _begin(self, client: socket.socket, address: str) -> None:
         with self._lock:
             if self._closed.is_set() or len(self._connections) >= 2 * self._service.settings.pg_max_connections:
                 client.close()
                 return
             process = self._next
             self._next = self._next % _MOST_PROCESS + 1
-            connection = Connection(process, client, self._service, self._answering)
+            connection = Connection(process, client, address, self._service, self._answering)
             thread = threading.Thread(
                 target=self._run, args=(connection,), name=f"serve-postgres-{process}", daemon=True
             )

@@ -1,0 +1,13 @@
+"""The short form of ``python -m benchmarks soak``: a server process under random actions and a kill, beside DuckDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.soak.soak import Plan, run
+
+
+def test_random_actions_and_a_killed_server_change_no_result(tmp_path: Path, seed: int) -> None:
+    found = run(tmp_path, seed, Plan(seconds=6.0, checkpoint_seconds=100.0, kill_seconds=6.0, observe=False))
+    assert found.counts["servers killed"] == 1 and found.counts["actions"] > 0
+    assert found.counts["views compared"] > 0 and found.counts["checkpoints"] > 0
