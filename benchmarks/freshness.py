@@ -186,11 +186,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--small", action="store_true", help="under a minute; one round, less time")
     options.add_argument("--rate", type=int, default=20_000, help="rows a second, a multiple of 1,000")
-    options.add_argument("--warm", type=int, default=25, help="seconds before ages count")
+    options.add_argument("--warm", type=int, default=30, help="seconds before ages count")
     options.add_argument("--seconds", type=int, default=40)
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
-    rounds, warm, seconds = (1, 5, 5) if given.small else (given.rounds, given.warm, given.seconds)
+    rounds, warm, seconds = (1, 20, 5) if given.small else (given.rounds, given.warm, given.seconds)
     heading(f"freshness: {given.rate:,} rows/s from a socket to a subscriber, {seconds} s, {rounds} rounds in turn")
     found: dict[str, list[dict[str, Any]]] = {"mill": [], "peer": []}
     with workspace() as place:

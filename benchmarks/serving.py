@@ -48,7 +48,8 @@ def results(work: str, requests: int, rates: list[int]) -> list[dict[str, Any]]:
     with server_process(place) as server, tm.connect(server.url) as client:
         client.sql(f"CREATE TABLE f (id INT, x DOUBLE, s STRING) USING csv OPTIONS (path '{place}/*.csv')")
         client.sql("CREATE MATERIALIZED VIEW w AS SELECT id, s, SUM(x) AS x FROM f GROUP BY id, s")
-        client.wait_until_fresh("w")
+        while client.table("w").to_arrow().num_rows < _ROWS:
+            time.sleep(0.2)
         asyncio.run(_ask(server, 500, 8, None, expected))
         found = []
         for rate, connections in [(None, 8), *((rate, 64) for rate in rates)]:
@@ -126,9 +127,9 @@ def _line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def subscribers(work: str, count: int, views: int, rate: int, seconds: int) -> dict[str, Any]:
-    """Ages (ms) of the newest row in each change that each subscriber gets."""
-    keys, rows = 10, rate * seconds
+def subscribers(work: str, count: int, views: int, rate: int, warm: int, seconds: int) -> dict[str, Any]:
+    """Ages (ms) of the newest row in each change that each subscriber gets after the first ``warm`` seconds."""
+    keys, rows = 10, rate * (warm + seconds)
     with server_process(Path(work)) as server, tm.connect(server.url) as client:
         client.sql("CREATE TABLE t (k INT, n BIGINT) USING csv OPTIONS (path 'tcp+listen://127.0.0.1:0')")
         for v in range(views):
@@ -136,7 +137,7 @@ def subscribers(work: str, count: int, views: int, rate: int, seconds: int) -> d
             client.sql(f"CREATE MATERIALIZED VIEW v{v} AS {query}")
         port, first = listening_port(client, "t"), int(client.status()["epoch"])
         cpu, began = processor_seconds(server.pid), time.perf_counter()
-        with _sender(port, rate, seconds, keys) as sender:
+        with _sender(port, rate, warm + seconds, keys) as sender:
             begin = float(_line(sender))
             seen = asyncio.run(_subscribe(server.port, count, views, rows))
             assert sender.stdin is not None
@@ -149,7 +150,7 @@ def subscribers(work: str, count: int, views: int, rate: int, seconds: int) -> d
         assert {r: w for r, w in state.items() if w} == {
             (k, each, sum(range(k, rows, keys)) + v * each, rows - keys + k): 1 for k in range(keys)
         }, f"subscriber {number}"
-        ages += [(at - begin - (m // (rate // _PIECES) + 1) / _PIECES) * 1e3 for at, m in changes]
+        ages += [(at - begin - (m // (rate // _PIECES) + 1) / _PIECES) * 1e3 for at, m in changes if m >= warm * rate]
     p50, p99, most = (float(x) for x in np.percentile(ages, [50, 99, 100]))
     return {"changes": len(ages), "epochs": epochs, "p50": p50, "p99": p99, "most": most, "cores": cores}
 
@@ -272,9 +273,9 @@ def main() -> None:
     small = given.small
     parts: dict[str, dict[str, Any]] = {
         "results": {"requests": 500, "rates": [200]} if small else {"requests": 6_000, "rates": [300, 600, 1_000]},
-        "subscribers": {"count": 20, "views": 4, "rate": 1_000, "seconds": 5}
+        "subscribers": {"count": 20, "views": 4, "rate": 1_000, "warm": 10, "seconds": 5}
         if small
-        else {"count": 200, "views": 20, "rate": 1_000, "seconds": 40},
+        else {"count": 200, "views": 20, "rate": 1_000, "warm": 20, "seconds": 40},
         "cursors": {"count": 500, "seconds": 3} if small else {"count": 10_000, "seconds": 20},
         "deaf": {"count": 4, "seconds": 3} if small else {"count": 50, "seconds": 30},
     }
