@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
+from otlp_receiver import Receiver
 from serving import wait_until
 
 import tidemill as tm
@@ -29,8 +31,9 @@ CREATE MATERIALIZED VIEW spending AS
 class Process:
     """``tidemill serve`` on a free port."""
 
-    def __init__(self, directory: Path, *more: str) -> None:
+    def __init__(self, directory: Path, *more: str, environment: Mapping[str, str] | None = None) -> None:
         self.root = str(directory / "root")
+        self._ended: tuple[int, str] | None = None
         arguments = [*more, "--root", self.root, "--port", "0", "--master", "local[2]"]
         self._errors = (directory / "errors").open("w+")
         self.process = subprocess.Popen(
@@ -38,6 +41,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
         self.banner: list[str] = []
         assert self.process.stdout is not None
@@ -50,7 +54,9 @@ class Process:
         raise AssertionError(self._errors.read())
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Send a signal; the exit code, and what went to standard error."""
+        """Send a signal, once; the exit code, and what went to standard error."""
+        if self._ended is not None:
+            return self._ended
         self.process.send_signal(number)
         code = self.process.wait(60)
         self._errors.seek(0)
@@ -58,6 +64,7 @@ class Process:
         self._errors.close()
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self._ended = code, text
         return code, text
 
 
@@ -71,9 +78,24 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(script: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def receiver() -> Iterator[Receiver]:
+    """What the server's traces are exported to."""
+    with Receiver() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def served(script: Path, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """With settings, and traces."""
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+    }
     set_ = [a for s in ("max_rows=3", "pg_port=0", "pg-max-connections=1") for a in ("--set", s)]
-    process = Process(tmp_path_factory.mktemp("server"), str(script), "--log-format", "json", *set_)
+    options = (str(script), "--log-format", "json", "--traces", *set_)
+    process = Process(tmp_path_factory.mktemp("server"), *options, environment=environment)
     yield process
     if process.process.poll() is None:
         process.process.kill()
@@ -111,7 +133,7 @@ def test_settings_of_the_server(served: Process) -> None:
     with psycopg.connect(addresses["postgresql"]), pytest.raises(psycopg.OperationalError, match="TM8105"):
         psycopg.connect(addresses["postgresql"])
     many = "SELECT explode(sequence(1, {})) AS n FROM spending WHERE customer = 1"
-    for rows_, status in ((3, 200), (4, 413)):
+    for rows_, status in ((3, 200), (4, 400)):
         answer = httpx.post(f"{served.url}/v1/sql", json={"statement": many.format(rows_)}, timeout=60)
         assert answer.status_code == status, answer.text
 
@@ -137,6 +159,24 @@ def test_a_signal_makes_everything_durable(served: Process, script: Path) -> Non
         assert sum(c.table.num_rows for c in before.changes) == 2
         assert [c.table.to_pylist() for c in after.changes] == [[{"customer": 3, "n": 1, "amount": 1.0, "__weight": 1}]]
     assert again.stop(signal.SIGINT)[0] == 0
+
+
+def test_a_collector_receives_the_traces_of_a_server(served: Process, receiver: Receiver) -> None:
+    wait_until(lambda: any(s.name == "epoch" for s in receiver.spans))
+    if served.process.poll() is None:
+        assert httpx.get(f"{served.url}/v1/views").status_code == 200
+    code, errors = served.stop(signal.SIGTERM)
+    assert code == 0 and "Traceback" not in errors, errors
+    assert receiver.paths == {"/v1/traces"}
+    names = {s.name for s in receiver.spans}
+    assert {"epoch", "epoch.run", "epoch.superstep", "epoch.seal", "checkpoint", "request"} <= names
+    assert receiver.resources[0]["service.name"] == "tidemill"
+    assert receiver.resources[0]["deployment.environment"] == "test"
+    epoch = next(s for s in receiver.spans if s.name == "epoch")
+    found = {a.key: a.value.int_value for a in epoch.attributes}
+    assert found["tidemill.epoch"] == 1 and found["tidemill.rows"] == 3
+    below = [s.name for s in receiver.spans if s.parent_span_id == epoch.span_id]
+    assert sorted(below) == ["epoch.admit", "epoch.list", "epoch.run", "epoch.seal"]
 
 
 def test_an_address_beyond_loopback_needs_tokens(tmp_path: Path) -> None:

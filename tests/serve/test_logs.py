@@ -188,7 +188,8 @@ def test_neither_secrets_nor_rows_are_in_the_log(
         raise ValueError(f"cannot read {planted}")
 
     monkeypatch.setattr(served.service, "read_all", failing)
-    quiet = httpx.Client(base_url=served.url, headers=bearer(ADMIN))
+    anew = httpx.Limits(max_keepalive_connections=0)  # the server closes what is idle for some seconds
+    quiet = httpx.Client(base_url=served.url, headers=bearer(ADMIN), limits=anew)
     assert quiet.get("/v1/results?views=spending").status_code == 500
     logging.getLogger("uvicorn.error").error("of a library: Bearer %s", planted)
     served.mill.start()
@@ -268,7 +269,7 @@ def test_whoever_does_not_read_the_log_delays_nothing() -> None:
     reading, writing = os.pipe()
     log = ServerLog()
     log.write_to(os.fdopen(writing, "w"), "json")
-    count = 40_000
+    count = 12_000
     for n in range(count):  # more than the pipe and the queue hold; returns although nobody reads
         log.note(SERVER_STARTED, root="r" * 100, epoch=n)
     lines: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.serve.client.client import Client, connect
+from tidemill.serve.client.protocol import path_of
 from tidemill.serve.stored.addresses import served_at
 
 TOKEN_VARIABLE = "TIDEMILL_TOKEN"
@@ -51,5 +52,5 @@ def plan(client: Client, query: str) -> str:
     """The incremental plan of a view, by its name, or of a query."""
     names = {view["name"] for view in client.status()["views"]}
     if query.strip().lower() in names:
-        return str(client.request("GET", f"/v1/queries/{query.strip().lower()}/plan")["plan"])
+        return str(client.request("GET", path_of("queries", query.strip().lower(), "plan"))["plan"])
     return str(client.sql(f"EXPLAIN INCREMENTAL {query}"))

@@ -60,6 +60,27 @@ def test_the_first_rows_of_a_large_view_stay_the_first(site: Site, page: Page) -
     assert {row[0] for row in cells(page)} == {"c000", "c001"}
 
 
+@pytest.mark.parametrize("name", ["a/b", "ü%", "changes", "a,`b` ?#&"])
+def test_a_view_of_any_name(site: Site, page: Page, name: str) -> None:
+    quoted = "`" + name.replace("`", "``") + "`"
+    site.mill.sql(f"CREATE MATERIALIZED VIEW {quoted} AS SELECT COUNT(*) AS n FROM orders")
+    try:
+        site.add(("ann", 3))
+        page.goto(f"{site.url}#/views")
+        page.locator("#content").get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("heading", name=name)).to_be_visible()
+        for _ in range(2):
+            (row,) = site.mill.read(name).to_pylist()
+            expect(page.locator("table.rows tbody tr")).to_have_text(f"{row['n']:,}")
+            site.add(("of a name", 4))
+        page.get_by_role("link", name="Plan", exact=True).click()
+        expect(page.locator("svg.plan")).to_be_visible()
+        page.get_by_role("link", name="Definition", exact=True).click()
+        expect(page.locator("pre.text").first).to_contain_text("COUNT(*)")
+    finally:
+        site.mill.sql(f"DROP VIEW {quoted}")
+
+
 MODEL = """async ({ start, total, asked, wanted, descending, events }) => {
   const { LiveRows } = await import("/dashboard/view/live_rows.js");
   const rows = new LiveRows(["k", "v"], ["string", "bigint"], 1, descending, wanted, asked);

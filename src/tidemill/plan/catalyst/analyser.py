@@ -44,7 +44,7 @@ from tidemill.plan.sql.statements import (
     Source,
     Statement,
 )
-from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
+from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, quoted, type_from_spark
 from tidemill.zones import UTC
 
 _RULES_THAT_LOSE_RELATIONS = (
@@ -120,7 +120,7 @@ class Catalyst:
         frame = self._spark.createDataFrame(rdd, catalyst_frames.struct(self._spark, schema))
         leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
         self._relations[leaf.rdd().id()] = name
-        frame.createOrReplaceTempView(f"`{name}`")
+        frame.createOrReplaceTempView(quoted(name))
 
     def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
         """Let queries call a Python function by name.

@@ -282,7 +282,7 @@ def unquoted_name(text: str) -> str:
     """A table or view name as written, without back quotes, in lower case as Spark keeps it."""
     name = text.strip().rstrip(";").strip()
     if name.startswith("`") and name.endswith("`"):
-        name = name[1:-1]
+        name = name[1:-1].replace("``", "`")
     return name.lower()
 
 

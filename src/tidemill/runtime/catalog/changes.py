@@ -26,6 +26,7 @@ from tidemill.runtime.catalog import pauses, replacements
 from tidemill.runtime.catalog.adaptor_changes import resolved
 from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
 from tidemill.runtime.tables.table_options import alterable
+from tidemill.schema import quoted
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 from tidemill.task.expressions import Ref
 
@@ -183,6 +184,6 @@ def _view_root(plan: Callable[..., Node], statement: CreateView, frame: DataFram
         columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(zero.schema))
         return rewrite(Project(zero, columns, root.schema.names))
     except TidemillError as error:
-        if "TABLE_OR_VIEW_NOT_FOUND" in error.got and f"`{statement.name}`" in error.got:
+        if "TABLE_OR_VIEW_NOT_FOUND" in error.got and quoted(statement.name) in error.got:
             raise replacements.reads_itself((statement.name, statement.name)) from error
         raise

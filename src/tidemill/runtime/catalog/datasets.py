@@ -20,6 +20,7 @@ from tidemill.plan.catalyst.analyser import Catalyst, analysis_error
 from tidemill.plan.catalyst.frames import active_session, unreadable_frame
 from tidemill.plan.sql.statements import unquoted_name
 from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.schema import quoted
 
 _T = TypeVar("_T")
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -108,7 +109,7 @@ class Resolver:
             else:
                 leaf = self._existing(name)
             self._leaves[name] = leaf
-            leaf.createOrReplaceTempView(f"`{name}`")
+            leaf.createOrReplaceTempView(quoted(name))
         return self._leaves[name]
 
     def query(self, text: str) -> DataFrame:

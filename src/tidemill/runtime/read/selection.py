@@ -11,7 +11,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import Filter, Node, Project, Scan
 from tidemill.plan.lowering.analysis.calculations import calculation
 from tidemill.plan.sql.statements import tokens
-from tidemill.schema import WEIGHT, Field, Schema
+from tidemill.schema import WEIGHT, Field, Schema, quoted
 from tidemill.task.dataflow.calculate import calculate
 from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.program import Calculate
@@ -100,7 +100,7 @@ def select_rows(
     """
     if columns.strip() == "*" and where is None:
         return Selection(view, schema)
-    text = f"SELECT {_one_part(columns)} FROM `{view}`" + ("" if where is None else f" WHERE {_one_part(where)}")
+    text = f"SELECT {_one_part(columns)} FROM {quoted(view)}" + ("" if where is None else f" WHERE {_one_part(where)}")
     node = plan(text)
     steps: list[Calculate] = []
     top = node

@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.analyser import analysis_error, parse_error
 from tidemill.plan.catalyst.frames import check_reads
-from tidemill.plan.sql.statements import Source
+from tidemill.plan.sql.statements import Source, unquoted_name
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.read.numbered_frame import adopted, query_failed
 from tidemill.runtime.read.snapshot import Snapshot, tables_of
 from tidemill.runtime.tables.table import ERRORS_SUFFIX
-from tidemill.schema import Schema
+from tidemill.schema import Schema, quoted
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.version import Run
 from tidemill.task.dataflow.read_view import reader_of, view_parts
@@ -94,12 +94,12 @@ def query_views(
     names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.created_at_epoch <= at]
     names_of_tables = (t + ERRORS_SUFFIX for t in snapshot.catalog.tables)
     for name in [*names, *snapshot.socket_names(), *snapshot.file_names(), *names_of_tables]:
-        if name in text.lower():
-            frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
+        if name.replace("`", "``") in text.lower():
+            frame_of(session, snapshot, name, epoch).createOrReplaceTempView(quoted(name))
     try:
         return pinning(session.sql(text), snapshot)
     except PySparkException as error:
-        missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
+        missing = unquoted_name((error.getMessageParameters() or {}).get("relationName", ""))
         if missing in snapshot.catalog.views:
             snapshot.check_readable(missing, at)  # says why it cannot be read
         if isinstance(error, ParseException):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any
 
@@ -92,7 +93,7 @@ class AsyncClient:
         reset: bool = False,
         progress: bool = False,
         reconnect: float | None = None,
-    ) -> AsyncIterator[Change]:
+    ) -> AsyncGenerator[Change, None]:
         """As :meth:`Client.subscribe <tidemill.serve.client.client.Client.subscribe>`."""
         names = (views,) if isinstance(views, str) else tuple(views)
         wanted, at = Wanted(names, columns, where, durable, reset), str(start)
@@ -100,16 +101,17 @@ class AsyncClient:
         while True:
             lost: Exception = ConnectionError("the server has ended")
             try:
-                async for change in self._follow(wanted.request(at)):
-                    attempts.succeeded()
-                    at = change.position or at
-                    if change.kind != "progress" or progress:
-                        yield change
+                async with aclosing(self._follow(wanted.request(at))) as changes:
+                    async for change in changes:
+                        attempts.succeeded()
+                        at = change.position or at
+                        if change.kind != "progress" or progress:
+                            yield change
             except httpx.HTTPError as error:
                 lost = error
             await asyncio.sleep(attempts.next_pause(protocol.unreachable(self.url, lost)))
 
-    async def _follow(self, request: Request) -> AsyncIterator[Change]:
+    async def _follow(self, request: Request) -> AsyncGenerator[Change, None]:
         patience = httpx.Timeout(60.0)
         params = dict(request.params)
         async with self._http.stream(request.method, request.path, params=params, timeout=patience) as response:

@@ -119,15 +119,15 @@ class Client:
 
     def remove_query(self, name: str) -> None:
         """Drop a view."""
-        self._ask(Request("DELETE", f"/v1/queries/{name}"))
+        self._ask(Request("DELETE", protocol.path_of("queries", name)))
 
     def pause_query(self, name: str) -> None:
         """Do not maintain a view, nor those that read it, until it is resumed."""
-        self._ask(Request("POST", f"/v1/queries/{name}/pause"))
+        self._ask(Request("POST", protocol.path_of("queries", name, "pause")))
 
     def resume_query(self, name: str) -> None:
         """Build a paused view again, beside its old rows; :meth:`wait_until_fresh` waits for it."""
-        self._ask(Request("POST", f"/v1/queries/{name}/resume"))
+        self._ask(Request("POST", protocol.path_of("queries", name, "resume")))
 
     def add_reader(
         self,
@@ -145,15 +145,15 @@ class Client:
 
     def remove_reader(self, name: str) -> None:
         """Drop a table."""
-        self._ask(Request("DELETE", f"/v1/readers/{name}"))
+        self._ask(Request("DELETE", protocol.path_of("readers", name)))
 
     def pause_reader(self, name: str) -> None:
         """Admit no rows of a table until it is resumed; new rows wait in its queue."""
-        self._ask(Request("POST", f"/v1/readers/{name}/pause"))
+        self._ask(Request("POST", protocol.path_of("readers", name, "pause")))
 
     def resume_reader(self, name: str) -> None:
         """Admit rows of a table again."""
-        self._ask(Request("POST", f"/v1/readers/{name}/resume"))
+        self._ask(Request("POST", protocol.path_of("readers", name, "resume")))
 
     def queues(self) -> list[dict[str, Any]]:
         """The queue of each table, and the position of each view in it: the columns of SHOW QUEUES."""
@@ -179,7 +179,7 @@ class Client:
 
     def drop_adaptor(self, name: str) -> None:
         """Remove an adaptor that no table uses."""
-        self._ask(Request("DELETE", f"/v1/adaptors/{name}"))
+        self._ask(Request("DELETE", protocol.path_of("adaptors", name)))
 
     # -- results ------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Client:
 
     def open_cursor(self, cursor: str) -> Cursor:
         """A cursor that was made earlier, by its id."""
-        found = self._ask(Request("GET", f"/v1/cursors/{cursor}")).json()
+        found = self._ask(Request("GET", protocol.path_of("cursors", cursor))).json()
         return Cursor(self, found["cursor"], found["position"])
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -364,7 +364,7 @@ class Cursor:
 
     def close(self) -> None:
         """Close it; the server removes it."""
-        self._client._ask(Request("DELETE", f"/v1/cursors/{self.id}"))
+        self._client._ask(Request("DELETE", protocol.path_of("cursors", self.id)))
 
 
 class _Attempts:

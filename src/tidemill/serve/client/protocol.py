@@ -72,11 +72,23 @@ class Wanted:
         """Follow from a start or position."""
         params = {"from": start, "format": "arrow", "durable": _flag(self.durable), "reset": _flag(self.reset)}
         if len(self.views) != 1:
-            return Request("GET", "/v1/changes", {**params, "views": ",".join(self.views)})
+            return Request("GET", "/v1/changes", {**params, "views": _listed(self.views)})
         params["columns"] = self.columns
         if self.where is not None:
             params["where"] = self.where
-        return Request("GET", f"/v1/views/{quote(self.views[0], safe='')}/changes", params)
+        return Request("GET", path_of("views", self.views[0], "changes"), params)
+
+
+def path_of(kind: str, name: str, part: str = "") -> str:
+    """The path of something that has a name, or of a part of it: ``/v1/views/a%2Fb/changes``."""
+    encoded = name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+    return f"/v1/{kind}/{encoded}" + (f"/{part}" if part else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a parameter; one that could be taken for another list stands in backticks."""
+    quoted = ("`" + n.replace("`", "``") + "`" if "," in n or "`" in n or n != n.strip() else n for n in names)
+    return ",".join(quoted)
 
 
 class Frames:
@@ -177,12 +189,12 @@ def read(name: str, epoch: int | None, columns: str, where: str | None) -> Reque
         params["epoch"] = str(epoch)
     if where is not None:
         params["where"] = where
-    return Request("GET", f"/v1/views/{quote(name, safe='')}", params)
+    return Request("GET", path_of("views", name), params)
 
 
 def read_all(names: Sequence[str], epoch: int | None) -> Request:
     """Read several views at one epoch."""
-    params = {"format": "arrow", "views": ",".join(names)}
+    params = {"format": "arrow", "views": _listed(names)}
     return Request("GET", "/v1/results", {**params, **({} if epoch is None else {"epoch": str(epoch)})})
 
 
@@ -203,7 +215,9 @@ def open_cursor(wanted: Wanted, start: str) -> Request:
 def fetch(cursor: str, rows: int, after: str | None, wait: float) -> Request:
     """Fetch rows of a cursor."""
     params = {"rows": str(rows), "wait": str(wait), "format": "arrow"}
-    return Request("POST", f"/v1/cursors/{cursor}/fetch", {**params, **({} if after is None else {"after": after})})
+    return Request(
+        "POST", path_of("cursors", cursor, "fetch"), {**params, **({} if after is None else {"after": after})}
+    )
 
 
 @dataclass(frozen=True)

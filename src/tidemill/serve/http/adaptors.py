@@ -12,10 +12,11 @@ from tidemill.runtime.catalog.adaptors import version_of
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.serve.http.callers import ADMIN, WITH_TOKEN, CallerRole, Served
 from tidemill.serve.http.models import AdaptorBody, AdaptorCreated, AdaptorDescription, AdaptorList, Executed
+from tidemill.serve.http.names import DECODED
 
 router = APIRouter(prefix="/v1/adaptors", tags=["readers"], dependencies=[*WITH_TOKEN, ADMIN])
 
-AdaptorName = Annotated[str, Path(max_length=64)]
+AdaptorName = Annotated[str, Path(max_length=64), DECODED]
 
 
 @router.get("", summary="List adaptors")

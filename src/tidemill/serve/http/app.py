@@ -21,6 +21,7 @@ from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
+from tidemill.serve.http.names import Segments
 from tidemill.serve.service.metrics import Metrics
 from tidemill.serve.service.service import Service
 
@@ -86,6 +87,7 @@ def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(Measured, metrics=app.state.metrics, service=service)
     app.add_middleware(Guard, service=service)
+    app.add_middleware(Segments)
     return app
 
 

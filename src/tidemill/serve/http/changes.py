@@ -21,7 +21,8 @@ from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
 from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
-from tidemill.serve.http.views import Columns, ViewName, Where
+from tidemill.serve.http.names import names_in
+from tidemill.serve.http.views import Columns, ViewName, ViewNames, Where
 from tidemill.serve.service.service import Service
 
 router = APIRouter(tags=["changes"])
@@ -83,7 +84,7 @@ async def follow_view(
     response_class=StreamingResponse,
 )
 async def follow_views(
-    views: Annotated[str, Query(max_length=30_000, description="Names, separated by commas.")],
+    views: ViewNames,
     service: Served,
     signal: Signal,
     start: Start = SNAPSHOT,
@@ -93,7 +94,7 @@ async def follow_views(
     last_event_id: Annotated[str | None, Header(max_length=80)] = None,
 ) -> Response:
     """As for one view: all changes of an epoch come before those of the next, views in the order of their names."""
-    names = tuple(n.strip().lower() for n in views.split(",") if n.strip())
+    names = names_in(views)
     return await _stream(service, signal, Asked(names, last_event_id or start, durable=durable), reset, format)
 
 

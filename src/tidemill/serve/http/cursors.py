@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
@@ -16,12 +16,15 @@ from tidemill.serve.encoding.errors import described
 from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
 from tidemill.serve.http.models import CursorBody, CursorList, CursorState
+from tidemill.serve.http.names import DECODED
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.state_store import CursorRecord
 
 router = APIRouter(prefix="/v1/cursors", tags=["cursors"], dependencies=[*WITH_TOKEN, READ])
 
 _MOST_ROWS = 100_000
+
+CursorId = Annotated[str, Path(max_length=300), DECODED]
 
 
 @router.post("", summary="Open a cursor")
@@ -38,13 +41,13 @@ def list_cursors(service: Served) -> CursorList:
 
 
 @router.get("/{cursor}", summary="Describe a cursor")
-def describe_cursor(cursor: str, service: Served) -> CursorState:
+def describe_cursor(cursor: CursorId, service: Served) -> CursorState:
     """What it follows, and how far it is."""
     return _state(service, service.cursors.record(cursor))
 
 
 @router.delete("/{cursor}", summary="Close a cursor")
-def close_cursor(cursor: str, service: Served) -> Response:
+def close_cursor(cursor: CursorId, service: Served) -> Response:
     """Forget it."""
     service.cursors.close(cursor)
     return JSONResponse({"ok": True})
@@ -52,7 +55,7 @@ def close_cursor(cursor: str, service: Served) -> Response:
 
 @router.post("/{cursor}/fetch", summary="Fetch the next rows")
 async def fetch(
-    cursor: str,
+    cursor: CursorId,
     service: Served,
     signal: Signal,
     rows: Annotated[int, Query(ge=1, le=_MOST_ROWS, description="At most so many rows.")] = 1000,
@@ -78,7 +81,7 @@ async def fetch(
     return await run_in_threadpool(write, service, cursor, found)
 
 
-def _head(cursor: str, found: Fetched) -> dict[str, object]:
+def _head(cursor: CursorId, found: Fetched) -> dict[str, object]:
     return {
         "cursor": cursor,
         "position": str(found.position),
@@ -88,14 +91,14 @@ def _head(cursor: str, found: Fetched) -> dict[str, object]:
     }
 
 
-def _json(service: Service, cursor: str, found: Fetched) -> Response:
+def _json(service: Service, cursor: CursorId, found: Fetched) -> Response:
     zone = service.time_zone
     changes = b", ".join(service.log.json(g.change, zone) for g in found.given)
     head = json.dumps(_head(cursor, found), ensure_ascii=False)[:-1].encode()
     return Response(head + b', "changes": [' + changes + b"]}", media_type="application/json")
 
 
-def _framed(service: Service, cursor: str, found: Fetched) -> Response:
+def _framed(service: Service, cursor: CursorId, found: Fetched) -> Response:
     """A JSON head and Arrow IPC streams, each behind its length in bytes (4 bytes, little-endian)."""
     parts = [json.dumps(_head(cursor, found)).encode(), *(service.log.arrow(g.change) for g in found.given)]
     body = framed(parts)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f`]+$")]
+Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 """The name of a table or view."""
 
 _STRICT = ConfigDict(extra="forbid")

@@ -13,12 +13,18 @@ from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.answers import EPOCH_HEADER, rows_response
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.models import Column, Description, Result, Results, Views, ViewStatus
+from tidemill.serve.http.names import DECODED, names_in
 from tidemill.serve.service.service import Service
 
 results = APIRouter(tags=["views"], dependencies=[*WITH_TOKEN, READ])
 router = APIRouter(prefix="/v1/views", tags=["views"], dependencies=[*WITH_TOKEN, READ])
 
-ViewName = Annotated[str, Path(max_length=300, description="A view, or a table that can be read.")]
+ViewName = Annotated[
+    str, Path(max_length=900, description="A view, or a table that can be read; `/` in it as %2F."), DECODED
+]
+ViewNames = Annotated[
+    str, Query(max_length=30_000, description="Names, separated by commas; one that has a comma in backticks.")
+]
 Epoch = Annotated[int | None, Query(ge=0, le=2**53, description="A sealed epoch; the newest by default.")]
 Columns = Annotated[str, Query(max_length=10_000, description="A SELECT list over the columns of the view.")]
 Where = Annotated[str | None, Query(max_length=10_000, description="A condition in Spark SQL.")]
@@ -60,13 +66,13 @@ def describe_view(name: ViewName, service: Served) -> Description:
 
 @results.get("/v1/results", response_model=Results, summary="All rows of several views at one epoch")
 def read_views(
-    views: Annotated[str, Query(max_length=30_000, description="Names, separated by commas.")],
+    views: ViewNames,
     service: Served,
     format: Annotated[str, Query(description="json or arrow.", pattern="^(json|arrow)$")] = "json",  # noqa: A002
     epoch: Epoch = None,
 ) -> Response:
     """In JSON an object for each view. In Arrow a JSON head and IPC streams, each behind its length in bytes."""
-    names = list(dict.fromkeys(n.strip().lower() for n in views.split(",") if n.strip()))
+    names = list(dict.fromkeys(names_in(views)))
     at, found = service.read_all(names, epoch)
     chosen = format_of(format)
     bodies = [b"".join(chosen.body(parts, service.time_zone)) for parts in found.values()]
