@@ -446,7 +446,7 @@ def test_random_pauses(story: Story, mill_factory: MillFactory) -> None:
     mill.script("ALTER TABLE t RESUME; ALTER TABLE u RESUME;")
     for name in ("totals", "same", "pairs", "large", "most"):
         mill.sql(f"ALTER VIEW {name} RESUME")
-    drained(mill)
+        drained(mill)  # a view that was paused by itself cannot be resumed before those that it reads are complete
     assert set(states(mill).values()) == {"fresh"}
     for name in VIEWS:
         assert rows(mill, name) == story.expected(name), name

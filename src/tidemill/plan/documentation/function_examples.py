@@ -15,6 +15,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tidemill.errors import TidemillError
@@ -142,6 +143,7 @@ def main() -> None:
     page = Path(sys.argv[1])
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it would print Java's stack for each refusal
     text = page.read_text(encoding="utf-8")
     tables = {
         "| family | function | SQL |": functions_table(),
