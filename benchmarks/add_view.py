@@ -151,7 +151,7 @@ def _add(mill: tm.Mill, small: SmallEpochs, name: str, query: str, quiet: float)
     created = time.perf_counter()
     mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query.format(t='t', d='d')}")
     planned = time.perf_counter()
-    while {n: s for n, s, _, _ in mill.status()}[name] == "filling" and small.failure is None:
+    while {n: s for n, s, _, _ in mill.status()}[name] == "initialising" and small.failure is None:
         time.sleep(0.005)
     whole = time.perf_counter()
     rows = mill.read(name).num_rows
