@@ -122,3 +122,13 @@ def test_tokens_decide_what_a_call_may_do(serve: ServeFactory, tmp_path: Path) -
     assert len(execute("b" * 16)) == 1
     assert served.mill.snapshot().show("tables").num_rows == 1
     client.close()
+
+
+def test_subscribers_are_limited(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(flight_port=0, max_subscribers=0)
+    orders(served, tmp_path)
+    client = flight.connect(served.server.addresses["flight"])
+    with pytest.raises(flight.FlightServerError) as error:
+        client.do_get(ticket(changes="spending")).read_chunk()
+    assert number(error) == "TM8012"
+    client.close()

@@ -96,6 +96,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _stream(self, context: Any, kind: str, ticket: dict[str, Any]) -> flight.FlightDataStream:
         if kind == "changes":
+            self._service.check_subscribers()
             follower = self._service.subscriptions.follower(asked_in(ticket))
             schema = _change_schema(follower)
             return flight.GeneratorStream(schema, self._changes(context, follower, schema))

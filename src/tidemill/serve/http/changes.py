@@ -109,13 +109,7 @@ async def _stream(service: Service, signal: EpochSignal, asked: Asked, reset: bo
 
 def _follower(service: Service, asked: Asked, reset: bool) -> tuple[Follower, TidemillError | None]:
     """A follower, and why it begins again with a snapshot if it does. TM8012 when there are too many subscribers."""
-    if service.subscribers >= service.settings.max_subscribers:
-        raise TidemillError(
-            "TM8012",
-            "a limit of the server is reached",
-            got=f"{service.settings.max_subscribers:,} subscribers",
-            hint="end some, or raise the server's limit",
-        )
+    service.check_subscribers()
     try:
         return service.subscriptions.follower(asked), None
     except TidemillError as error:

@@ -116,6 +116,16 @@ class Service:
         """How many followers there are now, over all protocols."""
         return self._subscribers
 
+    def check_subscribers(self) -> None:
+        """TM8012 when there are as many followers as there may be."""
+        if self._subscribers >= self.settings.max_subscribers:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"{self.settings.max_subscribers:,} subscribers",
+                hint="end some, or raise the server's limit",
+            )
+
     def joined(self) -> None:
         """A follower begins."""
         with self._told:
