@@ -45,7 +45,7 @@ NAMES = (
     "stream_names",
     "archive_parts",
     "postgres_wire",
-    "serving",
+    "server_load",
     "freshness",
     "soak",
 )

@@ -1,4 +1,4 @@
-"""What clients of a server wait for, and what they cost it: ``python -m benchmarks.serving``.
+"""What clients of a server wait for, and what they cost it: ``python -m benchmarks.server_load``.
 
 Four parts, each with a server of its own. **results**: the full result of a view of 1,000 rows as JSON, asked for as
 fast as eight connections can, and at a fixed rate, whose latencies count from the time at which a request was due.
@@ -118,7 +118,7 @@ def send(port: str, rate: str, seconds: str, keys: str) -> None:
 
 
 def _sender(port: int, rate: int, seconds: float, keys: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.serving", "send", *map(str, (port, rate, seconds, keys))]
+    command = [sys.executable, "-m", "benchmarks.server_load", "send", *map(str, (port, rate, seconds, keys))]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -279,10 +279,10 @@ def main() -> None:
         "cursors": {"count": 500, "seconds": 3} if small else {"count": 10_000, "seconds": 20},
         "deaf": {"count": 4, "seconds": 3} if small else {"count": 50, "seconds": 30},
     }
-    heading(f"serving: full results, {parts['subscribers']['count']} subscribers, idle cursors, deaf subscribers")
+    heading(f"server_load: full results, {parts['subscribers']['count']} subscribers, idle cursors, deaf subscribers")
     with workspace() as place:
         found = {
-            part: run_side("benchmarks.serving", part, work=str(place / part), **arguments)
+            part: run_side("benchmarks.server_load", part, work=str(place / part), **arguments)
             for part, arguments in parts.items()
             if given.part in (None, part)
         }
