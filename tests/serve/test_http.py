@@ -156,6 +156,13 @@ def test_what_is_wrong_has_a_number(
     assert found["what"] and found["hint"] is not None
 
 
+def test_a_body_that_is_no_text_has_not_the_right_form(serve: ServeFactory) -> None:
+    served, headers = serve(), {"Content-Type": "application/json"}
+    for body in (b"\xff", b'{"statement": "SELECT 1', b'{"statement": "\xff"}'):
+        response = served.http.post("/v1/sql", content=body, headers=headers)
+        assert (response.status_code, response.json()["number"]) == (422, "TM8011"), body
+
+
 def test_a_durable_cursor_of_a_view_that_is_not_durable_yet(serve: ServeFactory, tmp_path: Path) -> None:
     served = serve(mill={"checkpoint_seconds": 1e6})
     data = orders(served, tmp_path)
