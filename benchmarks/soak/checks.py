@@ -101,12 +101,12 @@ def _wait_until_fresh(world: World) -> None:
     while True:
         others = {v["name"]: (v["status"], v["detail"]) for v in world.client.status()["views"]}
         others = {name: status for name, status in others.items() if status[0] != "fresh"}
-        filling = {q["view"] for q in world.client.queues() if q["state"] == "filling"}
-        if not others and not filling:
+        initialising = {q["view"] for q in world.client.queues() if q["state"] == "initialising"}
+        if not others and not initialising:
             world.unsettled.clear()
             return
         if time.monotonic() > deadline or any(status[0] == "failed" for status in others.values()):
-            raise SoakError(f"views are not fresh: {others}, filling: {filling}")
+            raise SoakError(f"views are not fresh: {others}, initialising: {initialising}")
         time.sleep(0.05)
 
 
