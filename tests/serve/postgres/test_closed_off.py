@@ -34,16 +34,16 @@ REFUSED = [
     ("SELECT getenv('HOME')", "TM8121"),
     ("SELECT write_log('x')", "TM8121"),
     ("SELECT pg_read_file('/etc/passwd')", "TM8125"),
-    ("ATTACH '/tmp/x.db'", "TM8123"),
+    ("ATTACH '/tmp/tm_x.db'", "TM8123"),
     ("INSTALL httpfs", "TM8123"),
     ("LOAD httpfs", "TM8111"),
-    ("COPY (SELECT 1) TO '/tmp/x.csv'", "TM8110"),
+    ("COPY (SELECT 1) TO '/tmp/tm_x.csv'", "TM8110"),
     ("COPY spending FROM PROGRAM 'id'", "TM8110"),
     ("PRAGMA database_list", "TM8123"),
     ("CALL enable_logging()", "TM8110"),
     ("DO $$ BEGIN END $$", "TM8110"),
-    ("SELECT 1; COPY spending TO '/tmp/x'", "TM8110"),
-    ("EXPLAIN COPY spending TO '/tmp/x'", "TM"),
+    ("SELECT 1; COPY spending TO '/tmp/tm_x'", "TM8110"),
+    ("EXPLAIN COPY spending TO '/tmp/tm_x'", "TM"),
     ("SELECT * FROM spending; DROP TABLE orders", "TM"),
 ]
 
@@ -54,7 +54,7 @@ def test_nothing_else_is_reached(server: PostgresServer, statement: str, number:
         with pytest.raises(psycopg.Error) as error:
             connection.execute(statement.encode())
         assert number in str(error.value), error.value
-    assert not Path("/tmp/x").exists() and not Path("/tmp/x.csv").exists() and not Path("/tmp/x.db").exists()
+    assert not Path("/tmp/tm_x").exists() and not Path("/tmp/tm_x.csv").exists() and not Path("/tmp/tm_x.db").exists()
 
 
 def test_duckdb_itself_is_closed_off() -> None:
@@ -65,7 +65,8 @@ def test_duckdb_itself_is_closed_off() -> None:
 
     engine = DuckDBEngine(64 << 20, 1)
     session = engine.session("UTC")
-    for statement in ("SELECT * FROM read_text('/etc/passwd')", "COPY (SELECT 1) TO '/tmp/x.csv'", "ATTACH '/tmp/x.db'",
+    for statement in ("SELECT * FROM read_text('/etc/passwd')", "COPY (SELECT 1) TO '/tmp/tm_x.csv'",
+                      "ATTACH '/tmp/tm_x.db'",
                       "SET memory_limit = '10GB'", "SET enable_external_access = true", "INSTALL httpfs",
                       "SELECT * FROM engine", "SET temp_directory = '/tmp'"):  # fmt: skip
         with pytest.raises(duckdb.Error):
