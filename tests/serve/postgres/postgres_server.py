@@ -110,7 +110,7 @@ class PostgresServer:
 
 def open_server(spark: SparkSession, path: Path, mill: dict[str, Any], settings: dict[str, Any]) -> PostgresServer:
     """A mill below a path that is served."""
-    given = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, "small_epoch_bytes": 0, "time_zone": ZONE}
+    given = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, "time_zone": ZONE}
     opened = Mill(path / "root", spark=spark, settings=Settings(**{**given, **mill}))
     service = Service(opened, ServerSettings(**{"port": 0, "pg_port": 0, **settings}))
     server = Server(service)

@@ -159,7 +159,6 @@ def test_damaged_messages(server: PostgresServer, seed: int) -> None:
 
 def test_connections_that_stall(start: Any) -> None:
     server = start(pg_stalled_seconds=0.5)
-    server.fill()
     with server.connect() as connection:
         connection.execute("SELECT 1")
         with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout, match="TM8106"):
@@ -177,7 +176,6 @@ def test_connections_that_stall(start: Any) -> None:
 
 def test_the_server_ends_while_clients_wait_read_and_are_deaf(start: Any) -> None:
     server = start()
-    server.fill()
     listener = server.server._postgres
     waiting, busy = server.connect(autocommit=True), server.connect(autocommit=True)
     with (

@@ -63,6 +63,18 @@ def _comparable(value: Any) -> Any:
     return value.normalize() if isinstance(value, Decimal) else value
 
 
+@pytest.mark.parametrize("form", ["text", "csv, HEADER", "binary"])
+def test_copies_are_alike(connection: psycopg.Connection[Any], by_spark: psycopg.Connection[Any], form: str) -> None:
+    statement = f"COPY (SELECT customer, n, amount FROM spending ORDER BY customer) TO STDOUT (FORMAT {form})"
+    found = []
+    for asked in (connection, by_spark):
+        with asked.cursor().copy(statement) as copy:
+            found.append([bytes(message) for message in copy])
+    assert found[0] == found[1] and len(found[0]) >= 3
+    with by_spark.cursor().copy("COPY (SELECT FROM everything) TO STDOUT") as copy:
+        assert [bytes(message) for message in copy] == [b"\n"] * 5
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_answers_are_alike(connection: psycopg.Connection[Any], by_spark: psycopg.Connection[Any], query: str) -> None:
     if not keeps_no_rows(parse_query(query)):

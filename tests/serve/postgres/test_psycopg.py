@@ -296,3 +296,76 @@ def test_the_number_of_rows_is_a_number(connection: psycopg.Connection[Any]) -> 
 @pytest.mark.parametrize("value", [b"1e999999999", b"1e-999999999", b"sNaN"])
 def test_numbers_without_end(connection: psycopg.Connection[Any], value: bytes) -> None:
     assert b"TM8118" in ask(connection, "query_params", b"SELECT $1::numeric", [value], [1700]).error_message
+
+
+def test_transactions_within_a_transaction(server: PostgresServer, connection: psycopg.Connection[Any]) -> None:
+    with server.connect() as other:
+        epoch = other.execute("SHOW tidemill.epoch").fetchone()
+        with other.transaction():
+            other.execute("SET statement_timeout = '7s'")
+            with pytest.raises(psycopg.Error, match="TM8125"), other.transaction():
+                other.execute("SET statement_timeout = '8s'")
+                other.execute("SELECT nothing FROM spending")
+            assert other.execute("SHOW statement_timeout").fetchone() == ("7s",), "the inner one is taken back"
+            with other.transaction(savepoint_name="inner"):
+                other.execute("SET statement_timeout = '9s'")
+            assert other.execute("SHOW statement_timeout").fetchone() == ("9s",)
+            server.mill.advance()
+            assert other.execute("SHOW tidemill.epoch").fetchone() == epoch, "all of them read one epoch"
+
+
+def test_savepoints(connection: psycopg.Connection[Any]) -> None:
+    def refused(statement: str, number: str, state: str) -> None:
+        with pytest.raises(psycopg.Error, match=number) as error:
+            connection.execute(statement)
+        assert error.value.sqlstate == state
+
+    for statement in ("SAVEPOINT a", "RELEASE a", "ROLLBACK TO a"):
+        refused(statement, "TM8115", "25P01")
+    connection.execute("BEGIN")
+    connection.execute("SAVEPOINT a")
+    connection.execute("DECLARE first CURSOR FOR SELECT 1")
+    connection.execute("SAVEPOINT A")
+    connection.execute("DECLARE second CURSOR FOR SELECT 2")
+    refused("SELECT nothing", "TM8125", "42703")
+    refused("SAVEPOINT b", "TM8114", "25P02")
+    refused("RELEASE a", "TM8114", "25P02")
+    refused("ROLLBACK TO nothing", "TM8129", "3B001")
+    connection.execute("ROLLBACK TRANSACTION TO SAVEPOINT a")
+    assert connection.execute("FETCH first").fetchone() == (1,)
+    refused("FETCH second", "TM8116", "34000")
+    connection.execute("ROLLBACK TO a")
+    connection.execute("RELEASE SAVEPOINT a")
+    connection.execute("ROLLBACK TO a")  # the earlier one of this name
+    refused("FETCH first", "TM8116", "34000")
+    connection.execute("ROLLBACK TO a")
+    connection.execute("RELEASE a")
+    refused("RELEASE a", "TM8129", "3B001")
+    connection.execute("ROLLBACK")
+    refused("ROLLBACK TO a", "TM8115", "25P01")
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT", 1),
+        ("SELECT WHERE false", 0),
+        ("SELECT FROM spending WHERE customer < 3", 2),
+        ("SELECT FROM spending ORDER BY n DESC LIMIT 1", 1),
+        ("SELECT DISTINCT FROM spending", 1),
+        ("(SELECT FROM spending WHERE customer = 1)", 1),
+        ("SELECT UNION ALL SELECT FROM spending WHERE customer = 1", 2),
+    ],
+)
+def test_rows_without_columns(
+    server: PostgresServer, connection: psycopg.Connection[Any], query: str, rows: int
+) -> None:
+    for binary in (False, True):
+        cursor = connection.cursor(binary=binary)
+        cursor.execute(query, prepare=binary)
+        assert cursor.description == [] and cursor.fetchall() == [()] * rows
+    with connection.cursor().copy(f"COPY ({query}) TO STDOUT") as copy:
+        assert [bytes(m) for m in copy] == [b"\n"] * rows
+    assert f"({rows} row" in server.psql(query).stdout
+    counted = connection.execute(f"SELECT count(*), EXISTS (SELECT FROM spending) FROM ({query}) AS q").fetchone()
+    assert counted == (rows, True)

@@ -15,6 +15,7 @@ CLOSE_COMPLETE = b"3\0\0\0\4"
 NO_DATA = b"n\0\0\0\4"
 EMPTY_QUERY = b"I\0\0\0\4"
 PORTAL_SUSPENDED = b"s\0\0\0\4"
+COPY_DONE = b"c\0\0\0\4"
 AUTHENTICATED = b"R\0\0\0\x08\0\0\0\0"
 ASK_FOR_PASSWORD = b"R\0\0\0\x08\0\0\0\3"
 _MOST_SHOWN = 2000
@@ -59,6 +60,11 @@ def row_description(columns: Sequence[tuple[str, PgType]], binary: Sequence[bool
     for (name, type_), as_binary in zip(columns, binary, strict=True):
         parts.append(_text(name) + struct.pack("!ihihih", 0, 0, type_.oid, type_.size, type_.modifier, as_binary))
     return _message(b"T", b"".join(parts))
+
+
+def copy_out(binary: bool, columns: int) -> bytes:
+    """CopyOutResponse: rows of COPY follow, in the format text (or csv) or binary."""
+    return _message(b"H", struct.pack(f"!bh{columns}h", binary, columns, *[binary] * columns))
 
 
 def parameter_description(types: Sequence[PgType]) -> bytes:

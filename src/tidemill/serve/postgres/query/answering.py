@@ -26,7 +26,7 @@ from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine, EngineSess
 from tidemill.serve.postgres.query.names import Named, bind_names
 from tidemill.serve.postgres.query.output_names import name_outputs
 from tidemill.serve.postgres.query.parameters import parameter_types, put_values
-from tidemill.serve.postgres.query.parsing import parse_query, too_deep
+from tidemill.serve.postgres.query.parsing import fill_selections, parse_query, too_deep
 from tidemill.serve.postgres.query.rewriting import rewrite, to_sql
 from tidemill.serve.postgres.query.session_functions import Connection
 from tidemill.serve.postgres.query.view_rows import ViewRows
@@ -62,10 +62,13 @@ class Parsed:
         Not to be changed: each use takes a copy.
     given : tuple of int
         The types of parameters that the client tells, 0 for those that it does not.
+    no_columns : bool
+        Whether the query asks for no column: its rows have one that is not given.
     """
 
     tree: exp.Query
     given: tuple[int, ...]
+    no_columns: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Question:
     named: Named
     parameters: tuple[PgType, ...]
     viewpoint: Viewpoint
+    no_columns: bool = False
 
 
 class Answer:
@@ -92,7 +96,7 @@ class Answer:
     Attributes
     ----------
     columns : tuple
-        Names and types.
+        Names and types; batches may have more columns behind these.
     cancel : callable
         Makes reading fail; may be called from another thread.
     """
@@ -156,8 +160,9 @@ class Answering:
             TM8110, TM8111, TM8123 or TM8124 for what is wrong with it.
         """
         tree = parse_query(text)
+        no_columns = fill_selections(tree)
         name_outputs(tree)
-        return Parsed(tree, tuple(given))
+        return Parsed(tree, tuple(given), no_columns)
 
     @staticmethod
     def question(parsed: Parsed, viewpoint: Viewpoint) -> Question:
@@ -173,10 +178,14 @@ class Answering:
         named = bind_names(tree, viewpoint.known, viewpoint.snapshot.catalog.unknown)
         for name in named.views:
             _check_readable(viewpoint, name)
-        return Question(tree, named, parameter_types(tree, parsed.given, named, viewpoint.known), viewpoint)
+        parameters = parameter_types(tree, parsed.given, named, viewpoint.known)
+        return Question(tree, named, parameters, viewpoint, parsed.no_columns)
 
     def columns(self, question: Question) -> Columns:
         """The columns of the answer, which is not computed. Errors as :meth:`answer`."""
+        return () if question.no_columns else self._all_columns(question)
+
+    def _all_columns(self, question: Question) -> Columns:
         tree, looks_up, choice = self._rewritten(question, None)
         if choice.engine == SPARK:
             return _columns_of(self._spark(tree, question).schema)
@@ -204,8 +213,12 @@ class Answering:
         """
         tree, looks_up, choice = self._rewritten(question, values)
         if choice.engine == SPARK:
-            return self._from_spark(tree, question, started)
-        return self._from_duckdb(tree, question, looks_up, started)
+            found = self._from_spark(tree, question, started)
+        else:
+            found = self._from_duckdb(tree, question, looks_up, started)
+        if question.no_columns:
+            found.columns = ()
+        return found
 
     def explain(self, question: Question) -> list[str]:
         """Which engine answers, why, and its plan."""

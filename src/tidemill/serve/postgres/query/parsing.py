@@ -29,6 +29,8 @@ def parse_query(text: str) -> exp.Query:
     tree = found[0] if len(found) == 1 else None
     if isinstance(tree, exp.Values):
         tree = _selected(tree)
+    if isinstance(tree, exp.DML | exp.DDL) and not isinstance(tree, exp.Query):
+        raise writes(text)
     if not isinstance(tree, exp.Query):
         raise TidemillError(
             "TM8123", "the SQL of the query cannot be parsed", got=_line(text), hint="a query is SELECT or VALUES"
@@ -41,6 +43,24 @@ def parse_query(text: str) -> exp.Query:
         if isinstance(node, exp.Command):
             raise not_supported(_line(text), "a query is SELECT or VALUES")
     return tree
+
+
+def fill_selections(tree: exp.Query) -> bool:
+    """Select a constant where nothing is selected, which other dialects do not know: ``SELECT FROM v``.
+
+    Returns
+    -------
+    bool
+        Whether the query itself selects nothing.
+    """
+    outermost: exp.Expr = tree
+    while isinstance(outermost, exp.Subquery | exp.SetOperation):
+        outermost = outermost.this
+    found = isinstance(outermost, exp.Select) and not outermost.expressions
+    for select in [*tree.find_all(exp.Select)]:
+        if not select.expressions:
+            select.select(exp.alias_(exp.Literal.number(1), "none"), copy=False)
+    return found
 
 
 def _selected(values: exp.Values) -> exp.Query:

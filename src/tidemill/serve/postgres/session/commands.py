@@ -19,6 +19,7 @@ from tidemill.serve.postgres.query.answering import (
 )
 from tidemill.serve.postgres.session import set_and_show
 from tidemill.serve.postgres.session.cancellation import Cancellation
+from tidemill.serve.postgres.session.copy_statement import copied
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result
 from tidemill.serve.postgres.session.settings import ConnectionSettings
 from tidemill.serve.postgres.session.statement_parts import (
@@ -134,10 +135,10 @@ class Commands:
         """
         statement = portal.statement
         self.check_allowed(statement)
-        if statement.kind is not Kind.QUERY:
+        if statement.kind not in (Kind.QUERY, Kind.COPY):
             return _COMMANDS[statement.kind](self, statement, portal)
         with self.service.noted(statement.text, self.client.role, QUERY_EXECUTED):
-            return self._query(statement, portal)
+            return _COMMANDS[statement.kind](self, statement, portal)
 
     def open_portal(self, name: str, portal: Portal) -> None:
         """Keep a portal under a name. TM8117 when the name is taken, TM8012 for too many."""
@@ -179,6 +180,22 @@ class Commands:
             )
         return Result("SELECT {rows}", self.answering.answer(question, portal.values, self.cancellation.use))
 
+    def _copy(self, statement: Statement, portal: Portal) -> Result:
+        given = copied(statement).format
+        result = self._query(statement, portal)
+        assert result.answer is not None
+        unknown = set(given.forced) - {"*", *(name.lower() for name, _ in result.answer.columns)}
+        if unknown:
+            result.answer.close()
+            raise PostgresError(
+                "TM8128",
+                "an option of COPY cannot be so",
+                f"force_quote: {', '.join(sorted(unknown))}",
+                "a column of the query",
+                "42703",
+            )
+        return Result("COPY {rows}", result.answer, given)
+
     def _explain(self, statement: Statement, portal: Portal) -> Result:
         question = portal.question or self._question_in(statement)
         return Result("EXPLAIN", texts_answer("QUERY PLAN", self.answering.explain(question)))
@@ -204,7 +221,12 @@ class Commands:
 
     def _rollback(self, statement: Statement, portal: Portal) -> Result:
         if "TO" in statement.words:
-            self.transaction.check()
+            self._check_in_block(statement)
+            savepoint = self.transaction.savepoints.back_to(cursor_name(statement.words[-1]))
+            self.transaction.go_on()
+            self.settings.take_back(savepoint.settings)
+            for name in set(self.portals) - savepoint.portals:
+                self.close_portal(name)
             return Result("ROLLBACK")
         return self._ended(False)
 
@@ -215,7 +237,18 @@ class Commands:
         return Result("COMMIT" if committed else "ROLLBACK")
 
     def _savepoint(self, statement: Statement, portal: Portal) -> Result:
+        self._check_in_block(statement)
+        name = cursor_name(statement.words[-1])
+        if statement.words[0] == "SAVEPOINT":
+            self.transaction.savepoints.add(name, self.settings.state(), self.portals)
+        else:
+            self.transaction.savepoints.release(name)
         return Result(statement.words[0])
+
+    def _check_in_block(self, statement: Statement) -> None:
+        """TM8115 outside of a transaction."""
+        if not self.transaction.in_block:
+            raise PostgresError("TM8115", "this statement cannot be here", statement.text[:80], "BEGIN first", "25P01")
 
     def _set(self, statement: Statement, portal: Portal) -> Result:
         set_and_show.set_from(statement, self.settings)
@@ -336,6 +369,7 @@ _COMMANDS: dict[Kind, _Command] = {
     Kind.DECLARE: Commands._declare,
     Kind.FETCH: Commands._fetch,
     Kind.CLOSE: Commands._close,
+    Kind.COPY: Commands._copy,
     Kind.IGNORED: Commands._ignored,
     Kind.MILL: Commands._mill,
 }

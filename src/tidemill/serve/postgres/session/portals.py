@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidemill.serve.postgres.query.answering import Answer, Columns, Parsed, Question
 from tidemill.serve.postgres.session.statements import Statement
+from tidemill.serve.postgres.values.copy_rows import CopyFormat
 from tidemill.serve.postgres.values.parameter_values import Value
 
 
@@ -37,10 +38,13 @@ class Result:
     ----------
     tag : str
         Of the command; ``{rows}`` stands for the number of rows.
+    copy : CopyFormat or None
+        How COPY gives the answer; None for all other statements.
     """
 
     tag: str
     answer: Answer | None = None
+    copy: CopyFormat | None = None
 
 
 @dataclass

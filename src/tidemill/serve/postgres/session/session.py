@@ -17,6 +17,7 @@ from tidemill.serve.postgres.session.commands import Commands
 from tidemill.serve.postgres.session.portals import Portal, Prepared, Result, is_binary
 from tidemill.serve.postgres.session.statement_parts import no_such_name
 from tidemill.serve.postgres.session.statements import Kind
+from tidemill.serve.postgres.values.copy_rows import CopyFormat, copy_rows
 from tidemill.serve.postgres.values.data_rows import data_rows
 from tidemill.serve.postgres.values.parameter_values import parameter_value
 
@@ -151,7 +152,7 @@ class Session:
             try:
                 self._carry_out(portal)
                 result = portal.result
-                if result is not None and result.answer is not None:
+                if result is not None and result.answer is not None and result.copy is None:
                     columns = result.answer.columns
                     self._channel.write(backend.row_description(columns, [False] * len(columns)))
                 self._give(portal, 0)
@@ -172,7 +173,12 @@ class Session:
         if portal.statement.kind is Kind.EMPTY:
             self._channel.write(backend.EMPTY_QUERY)
             return
-        rows = self._send_rows(portal, most) if result.answer is not None else 0
+        if result.answer is None:
+            rows = 0
+        elif result.copy is not None:
+            rows, most = self._send_copy(portal, result.copy), 0
+        else:
+            rows = self._send_rows(portal, most)
         if most and result.answer is not None and not portal.done:
             self._channel.write(backend.PORTAL_SUSPENDED)
         else:
@@ -188,6 +194,19 @@ class Session:
             for data in data_rows(batch, types, binary, zone):
                 self._channel.write(data)
             rows += batch.num_rows
+        return rows
+
+    def _send_copy(self, portal: Portal, given: CopyFormat) -> int:
+        assert portal.result is not None and portal.result.answer is not None
+        columns, rows = portal.result.answer.columns, 0
+        self._channel.write(backend.copy_out(given.is_binary, len(columns)))
+        batches = portal.batches(0) if not portal.done else iter(())
+        for count, parts in copy_rows(batches, columns, given, self._commands.settings.zone):
+            self._commands.cancellation.check()
+            for data in parts:
+                self._channel.write(data)
+            rows += count
+        self._channel.write(backend.COPY_DONE)
         return rows
 
     # -- the extended protocol ----------------------------------------------------------------------
@@ -282,8 +301,9 @@ class Session:
         message = frontend.execute_of(content)
         portal = self._portal(message.portal)
         self._commands.check_allowed(portal.statement)
-        answer = self._carry_out(portal).answer
-        if answer is not None:
+        result = self._carry_out(portal)
+        answer = result.answer
+        if answer is not None and result.copy is None:
             _check_formats(portal.formats, len(answer.columns))
             self._check_described(portal)
         if portal.done:

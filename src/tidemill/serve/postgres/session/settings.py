@@ -105,6 +105,14 @@ class ConnectionSettings:
         self._set.clear()
         self._local.clear()
 
+    def state(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What is set for the session, and for the transaction alone."""
+        return dict(self._set), dict(self._local)
+
+    def take_back(self, state: tuple[dict[str, str], dict[str, str]]) -> None:
+        """Set again what was set: the inverse of :meth:`state`."""
+        self._set, self._local = dict(state[0]), dict(state[1])
+
     def begin(self) -> None:
         """A transaction begins."""
         self._before = dict(self._set)

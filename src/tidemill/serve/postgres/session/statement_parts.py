@@ -6,6 +6,7 @@ import re
 
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.protocol.errors import PostgresError, not_supported
+from tidemill.serve.postgres.session.copy_statement import copied
 from tidemill.serve.postgres.session.statements import Kind, Statement
 
 _READING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
@@ -30,6 +31,8 @@ def query_text(statement: Statement) -> str | None:
         return statement.text
     if statement.kind is Kind.DECLARE and "FOR" in statement.words:
         return statement.from_word(statement.words.index("FOR") + 1)
+    if statement.kind is Kind.COPY:
+        return copied(statement).query
     if statement.kind is Kind.EXPLAIN:
         return _explained(statement)
     return None

@@ -33,6 +33,7 @@ class Kind(Enum):
     FETCH = auto()
     CLOSE = auto()
     IGNORED = auto()
+    COPY = auto()
     MILL = auto()
 
 
@@ -51,11 +52,12 @@ _KINDS = {
     "DECLARE": Kind.DECLARE,
     "FETCH": Kind.FETCH,
     "CLOSE": Kind.CLOSE,
+    "COPY": Kind.COPY,
     **dict.fromkeys(("UNLISTEN", "CHECKPOINT"), Kind.IGNORED),
     **dict.fromkeys(("CREATE", "ALTER", "DROP", "DESCRIBE", "DESC"), Kind.MILL),
 }
 _WRITING = (
-    *("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "GRANT", "REVOKE", "VACUUM", "ANALYZE", "REINDEX"),
+    *("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "GRANT", "REVOKE", "VACUUM", "ANALYZE", "REINDEX"),
     *("CLUSTER", "REFRESH", "COMMENT", "IMPORT", "SECURITY", "LOCK", "CALL", "DO", "REASSIGN"),
 )
 _OTHERS = ("PREPARE", "EXECUTE", "LISTEN", "NOTIFY", "LOAD", "MOVE")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.serve.postgres.session.savepoints import Savepoints
 
 IDLE, IN_BLOCK, FAILED = "I", "T", "E"
 
@@ -23,6 +24,7 @@ class Transaction:
         self._newest = newest
         self._snapshot: Snapshot | None = None
         self.status = IDLE
+        self.savepoints = Savepoints()
 
     @property
     def in_block(self) -> bool:
@@ -47,6 +49,7 @@ class Transaction:
     def end(self) -> None:
         """COMMIT or ROLLBACK; the next statement reads the newest epoch."""
         self.status, self._snapshot = IDLE, None
+        self.savepoints.clear()
 
     def statement_ended(self) -> None:
         """A statement, or several that were sent as one, outside of a block has ended."""
@@ -58,6 +61,10 @@ class Transaction:
         if self.in_block:
             self.status = FAILED
 
+    def go_on(self) -> None:
+        """ROLLBACK TO SAVEPOINT: the block is as it was before it failed, at the same epoch."""
+        self.status = IN_BLOCK
+
     def check(self) -> None:
         """TM8114 in a block that has failed."""
         if self.status == FAILED:
@@ -65,5 +72,5 @@ class Transaction:
                 "TM8114",
                 "the transaction has failed: statements are ignored until it ends",
                 got="",
-                hint="ROLLBACK",
+                hint="ROLLBACK, or ROLLBACK TO SAVEPOINT",
             )

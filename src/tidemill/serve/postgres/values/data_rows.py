@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,23 +34,34 @@ def data_rows(batch: pa.RecordBatch, types: Sequence[PgType], binary: Sequence[b
     list of memoryview
         Parts of some megabytes, unless one row is longer.
     """
+    return [memoryview(messages(b"D", cells_of(part, types, binary, zone), part.num_rows)) for part in parts_of(batch)]
+
+
+def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch as parts of some megabytes; a part has at least one row."""
     if batch.num_rows > 1 and batch.nbytes > _MOST_BYTES:
         half = batch.num_rows // 2
-        parts = (batch.slice(0, half), batch.slice(half))
-        return [data for part in parts for data in data_rows(part, types, binary, zone)]
-    cells = [
+        yield from parts_of(batch.slice(0, half))
+        yield from parts_of(batch.slice(half))
+    else:
+        yield batch
+
+
+def cells_of(batch: pa.RecordBatch, types: Sequence[PgType], binary: Sequence[bool], zone: str) -> list[pa.Array[Any]]:
+    """The values of a batch as bytes, a column each; columns behind those that have a type are left out."""
+    return [
         binary_cells(column, type_, zone) if as_binary else text_cells(column, zone).cast(pa.binary())
-        for column, type_, as_binary in zip(batch.columns, types, binary, strict=True)
+        for column, type_, as_binary in zip(batch.columns[: len(types)], types, binary, strict=True)
     ]
-    return [memoryview(_rows(cells, batch.num_rows))]
 
 
-def _rows(cells: Sequence[pa.Array[Any]], rows: int) -> pa.Buffer:
+def messages(kind: bytes, cells: Sequence[pa.Array[Any]], rows: int) -> pa.Buffer:
+    """A message for each row: how many cells it has, then each behind its length."""
     head = np.empty(rows, _HEAD)
     total = np.full(rows, 6 + 4 * len(cells), np.int64)
     for cell in cells:
         total += pc.binary_length(cell).fill_null(0).to_numpy()
-    head["kind"], head["length"], head["columns"] = b"D", total, len(cells)
+    head["kind"], head["length"], head["columns"] = kind, total, len(cells)
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(_HEAD.itemsize)
     heads = pa.Array.from_buffers(pa.binary(), rows, [None, buffer(ends), buffer(head)])
     pieces = [piece for cell in cells for piece in (lengths_of(cell), cell.fill_null(b""))]
