@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 from pyspark.sql import SparkSession
+from serving import Served
 
 from mill_factory import MillFactory
-from serving import Served
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.serve.access.settings import ServerSettings

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import Served, wait_until
 from test_access import bearer
 
 import tidemill as tm
-from serving import Served, wait_until
 from tidemill.errors import TidemillError
 
 ServeFactory = Callable[..., Served]

@@ -16,10 +16,10 @@ import httpx
 import psycopg
 import pytest
 from otlp_receiver import Receiver
+from serving import wait_until
 
 import tidemill as tm
 from commands import here
-from serving import wait_until
 
 SCRIPT = """
 CREATE TABLE orders (customer INT, amount DOUBLE) USING csv OPTIONS (path '{data}/*.csv', header true);

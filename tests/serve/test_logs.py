@@ -18,11 +18,11 @@ import httpx
 import psycopg
 import pyarrow.flight as flight
 import pytest
+from serving import Served, wait_until
 from test_access import bearer
 from test_http import orders, write
 
 from commands import here
-from serving import Served, wait_until
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.logs.entry import Entry

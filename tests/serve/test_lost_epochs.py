@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from serving import Events, Served, summed
 from test_http import orders, rows_of, write
 
 import tidemill as tm
 from mill_factory import MillFactory
-from serving import Events, Served, summed
 
 ServeFactory = Callable[..., Served]
 

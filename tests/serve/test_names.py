@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import pyarrow.flight as flight
 import pytest
+from serving import Events, Served
 from websockets.sync.client import connect as connect_socket
 
 import tidemill as tm
 from commands import here
-from serving import Events, Served
 from tidemill.errors import TidemillError
 from tidemill.serve.client.async_client import AsyncClient
 from tidemill.serve.http.names import names_in

@@ -15,9 +15,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from serving import Served, wait_until
 from test_http import orders, write
 
-from serving import Served, wait_until
 from tidemill.errors import TidemillError
 from tidemill.observing import SPANS, Observers
 from tidemill.serve.access.settings import ServerSettings
