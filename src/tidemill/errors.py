@@ -34,7 +34,7 @@ def _secret(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def without_secrets(text: str) -> str:
     """The text of a statement with ``***`` in place of the values of options with secrets."""
-    return _secret(tuple(sorted(SECRET_OPTIONS))).sub(r"\1\2***", text)
+    return _secret(tuple(sorted(SECRET_OPTIONS))).sub(r"\1\2***", text) if SECRET_OPTIONS else text
 
 
 class TidemillError(Exception):

@@ -38,7 +38,14 @@ from tidemill.runtime.read.selection import Selection, select_rows
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import view_frame
 from tidemill.runtime.root import Root
-from tidemill.runtime.spark.session import create_session, java_ended, java_has_ended, needing_java, stop_session
+from tidemill.runtime.spark.session import (
+    create_session,
+    java_ended,
+    java_has_ended,
+    java_process_has_ended,
+    needing_java,
+    stop_session,
+)
 from tidemill.runtime.tables.ingest_tables import not_ingested
 
 _COUNTED_HERE = 100_000
@@ -529,7 +536,9 @@ class Mill:
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that has ended the background epochs, if one has; :meth:`stop` raises it."""
+        """The error that has ended the background epochs, which :meth:`stop` raises, if one has; TM6003 without Java."""
+        if self._background.failure is None and java_process_has_ended(self.spark.sparkContext):
+            return java_ended("between two epochs")
         return self._background.failure
 
     @property

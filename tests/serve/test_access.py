@@ -11,9 +11,10 @@ import httpx
 import psycopg
 import pytest
 from pyarrow import flight
-from serving import Served
+from serving import Served, wait_until
 from test_http import orders, write
 
+import tidemill as tm
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens
@@ -163,6 +164,36 @@ def test_limits_of_bodies_rows_rates_and_subscribers(serve: ServeFactory, tmp_pa
         assert served.http.post("/v1/cursors", json={"views": ["spending"], "durable": False}).status_code == 200
     assert number(served.http.post("/v1/cursors", json={"views": ["spending"]})) == (400, "TM8012")
     assert number(served.http.get("/v1/views/spending/changes")) == (400, "TM8012")
+
+
+def test_a_query_of_spark_is_no_larger_than_an_answer(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(max_rows=1000)
+    orders(served, tmp_path)
+    query = "SELECT a.id FROM range({}) AS a CROSS JOIN range(1000) ORDER BY 1"
+    for format_ in ("json", "arrow"):
+        few = served.http.post(f"/v1/sql?format={format_}", json={"statement": query.format(1)})
+        assert few.status_code == 200
+        many = served.http.post(f"/v1/sql?format={format_}", json={"statement": query.format(10**6)[:-11]})
+        assert (many.status_code, many.json()["number"]) == (400, "TM8012")
+        assert served.http.get("/readyz").status_code == 200
+
+
+def test_epochs_that_have_ended_leave_everything_else(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve()
+    orders(served, tmp_path)
+
+    def fail() -> None:
+        raise TidemillError("TM1020", "the Spark job of an epoch failed", got="planted")
+
+    served.mill._background._advance = fail
+    served.mill.start(0.01)
+    wait_until(lambda: served.http.get("/readyz").status_code == 503)
+    with tm.connect(served.url) as client:
+        assert [v["status"] for v in client.status()["views"]] == ["stopped"]
+        assert served.http.get("/v1/queries/spending").status_code == 200
+        assert client.table("spending").to_pylist() == []
+    with pytest.raises(TidemillError, match="TM1020"):
+        served.mill.stop()
 
 
 def test_a_rate_is_held_for_each_address(serve: ServeFactory) -> None:

@@ -58,6 +58,10 @@ class Process:
         if self._ended is not None:
             return self._ended
         self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str]:
+        """The exit code, once it ends, and what went to standard error."""
         code = self.process.wait(60)
         self._errors.seek(0)
         text = self._errors.read()
@@ -100,6 +104,13 @@ def served(script: Path, receiver: Receiver, tmp_path_factory: pytest.TempPathFa
     if process.process.poll() is None:
         process.process.kill()
         process.process.wait()
+
+
+def descendants(number: int) -> list[int]:
+    """Processes that a process has started, and those that they have."""
+    lists = [thread / "children" for thread in Path(f"/proc/{number}/task").iterdir()]
+    found = [int(n) for path in lists for n in path.read_text().split()]
+    return found + [n for child in found for n in descendants(child)]
 
 
 def rows(text: str) -> set[tuple[str, ...]]:
@@ -159,6 +170,18 @@ def test_a_signal_makes_everything_durable(served: Process, script: Path) -> Non
         assert sum(c.table.num_rows for c in before.changes) == 2
         assert [c.table.to_pylist() for c in after.changes] == [[{"customer": 3, "n": 1, "amount": 1.0, "__weight": 1}]]
     assert again.stop(signal.SIGINT)[0] == 0
+
+
+def test_java_is_killed(served: Process) -> None:
+    """The server ends, so that its supervisor can start it again."""
+    if served.process.poll() is None:
+        served.stop()
+    again = Process(Path(served.root).parent, "--log-format", "json")
+    (java,) = [n for n in descendants(again.process.pid) if Path(f"/proc/{n}/exe").readlink().name == "java"]
+    os.kill(java, signal.SIGKILL)
+    code, errors = again.ended()
+    assert code == 1 and "Traceback" not in errors, errors
+    assert "TM6003: Java has ended" in errors and '"java.ended"' in errors
 
 
 def test_a_collector_receives_the_traces_of_a_server(served: Process, receiver: Receiver) -> None:

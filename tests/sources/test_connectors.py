@@ -7,6 +7,8 @@ import io
 import json
 import random
 import struct
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -297,6 +299,12 @@ def test_a_secret_option_reaches_the_connector(tmp_path: Path) -> None:
     with pytest.raises(TidemillError, match="TM5052") as caught:
         opened("csv", zipPassword="wrong").read(url)
     assert "wrong" not in str(caught.value)
+
+
+def test_a_process_that_knows_no_secrets_hides_nothing() -> None:
+    shown = "from tidemill.errors import without_secrets; print(without_secrets(\"did you mean 'SELECT'?\"))"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    assert done.stdout == "did you mean 'SELECT'?\n"
 
 
 def test_secrets_are_not_shown() -> None:

@@ -18,10 +18,11 @@ import uvicorn
 import tidemill
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.spark.session import java_ended, java_process_has_ended
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
 from tidemill.serve.http.inspection.routers import ROUTERS
-from tidemill.serve.logs.events import SERVER_STARTED, SERVER_STOPPING
+from tidemill.serve.logs.events import JAVA_ENDED, SERVER_STARTED, SERVER_STOPPING
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
 from tidemill.serve.traces.exporting import start_traces
@@ -29,6 +30,9 @@ from tidemill.serve.traces.exporting import start_traces
 if TYPE_CHECKING:
     from tidemill.serve.flight.server import FlightServer
     from tidemill.serve.postgres.listener import PostgresListener
+
+_JAVA_SECONDS = 1.0
+"""Between two looks at whether Java still runs."""
 
 
 class Server:
@@ -175,7 +179,7 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
     ------
     TidemillError
         TM8001 to TM8003, TM8006, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the root's directory
-        cannot be written.
+        cannot be written; TM6003 when Java has ended: who has started the process can start it again.
     """
     traces = start_traces(mill.observers) if settings.traces else None
     service = Service(mill, settings)
@@ -195,7 +199,10 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
                 say(f"  {protocol:12}{address}")
             known = {"root": mill.root, "epoch": mill.epoch, "version": tidemill.__version__}
             log.note(SERVER_STARTED, addresses=server.addresses, **known)
-            ended.wait()
+            while not ended.wait(_JAVA_SECONDS):
+                if java_process_has_ended(mill.spark.sparkContext):
+                    log.note(JAVA_ENDED)
+                    raise java_ended("the server stops")
             log.note(SERVER_STOPPING)
             say("stopping")
     finally:

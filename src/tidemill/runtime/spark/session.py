@@ -170,6 +170,15 @@ def java_has_ended(context: SparkContext) -> bool:
         return True
 
 
+def java_process_has_ended(context: SparkContext) -> bool:
+    """As :func:`java_has_ended`, without asking Java, which may take long to answer.
+
+    False where this process has not started Java itself.
+    """
+    process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def java_ended(where: str) -> TidemillError:
     """TM6003: Java has ended while it was needed."""
     return TidemillError(

@@ -42,7 +42,8 @@ class ServerSettings:
     max_statement_length : int
         Most characters of a statement.
     max_rows : int
-        Most rows in one answer of JSON or CSV. More are refused with a hint at Arrow and cursors.
+        Most rows in one answer of JSON or CSV: more are refused with a hint at Arrow and cursors. Over HTTP and Flight
+        also most rows of a query that Spark answers, in any format.
     max_cursors : int
         Most cursors at the same time.
     max_subscribers : int

@@ -76,7 +76,7 @@ class ViewStatus(BaseModel):
     """How a view stands."""
 
     name: str
-    status: Literal["fresh", "initialising", "failing", "failed", "paused"]
+    status: Literal["fresh", "initialising", "failing", "failed", "paused", "stopped"]
     created_at_epoch: int
     detail: str
 

@@ -60,6 +60,13 @@ SERVER_STARTED = Event(
     {"root": "the root", "epoch": "newest sealed epoch", "addresses": "protocol to URL", "version": "of Tidemill"},
 )
 SERVER_STOPPING = Event("server.stopping", "info", "stopping", "A signal came: connections are ended.")
+JAVA_ENDED = Event(
+    "java.ended",
+    "error",
+    "Java has ended",
+    "Spark's Java process was killed, or had too little memory. The server ends with exit code 1; started again, it "
+    "continues from its last checkpoint.",
+)
 SERVER_STOPPED = Event(
     "server.stopped",
     "info",

@@ -316,7 +316,20 @@ class Service:
                         return Rows(at, parts)
                 with self.long_statement():
                     check_query(self.mill, query)
-                    return Rows(at, iter((fetch(self.mill.query(query, at or None)),)))
+                    return Rows(at, iter((self._answer_of_spark(query, at or None),)))
+
+    def _answer_of_spark(self, query: str, epoch: int | None) -> pa.Table:
+        """The rows of a query. TM8012 when there are more than ``max_rows``; Spark computes no more than one beyond."""
+        most = self.settings.max_rows
+        found = fetch(self.mill.query(query, epoch).limit(most + 1))
+        if found.num_rows > most:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"more than {most:,} rows of a query that Spark answers",
+                hint="add LIMIT, or keep what it computes as a materialized view, of which any number can be read",
+            )
+        return found
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
         if kind != "views":
