@@ -536,7 +536,7 @@ class Mill:
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that has ended the background epochs, which :meth:`stop` raises, if one has; TM6003 without Java."""
+        """The error that has ended the background epochs, which :meth:`stop` raises; TM6003 where Java has ended."""
         if self._background.failure is None and java_process_has_ended(self.spark.sparkContext):
             return java_ended("between two epochs")
         return self._background.failure
