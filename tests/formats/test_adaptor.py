@@ -246,6 +246,43 @@ def _positions(messages: list[bytes]) -> list[int]:
     return found
 
 
+HALVES = """
+def decode(size, data):
+    if data == b"text":
+        raise ValueError(chr(0xd800))
+    if data == b"long":
+        raise ValueError(chr(0xdfff) * 1000)
+    if data == b"line":
+        raise SyntaxError("m", ("<adaptor>", chr(0xd800), 1, chr(0xd800)))
+    if data == b"override":
+        return [(1, Text(chr(0xd800)))]
+    if data == b"key":
+        return [{chr(0xd800): 1}]
+    return [(1, chr(0xd800)), (2, data.decode())]
+
+class Text(str):
+    def encode(self, *_):
+        return b""
+"""
+
+
+def test_half_of_a_surrogate_pair_concerns_its_message_alone() -> None:
+    messages = [b"a", b"text", b"long", b"line", b"override", b"key", b"b"]
+    errors: list[RowError] = []
+    found = opened(HALVES).read(framed(messages), errors=errors)
+    assert rows_of(found) == [(1, None), (2, "a"), (1, None), (2, "b")]
+    told = {e.raw: e.reason for e in errors}
+    assert told[b"a"] == told[b"b"] == "bad_string"
+    assert told[b"text"] == "adaptor_raised: ValueError: \\ud800 (line 4 of the adaptor)"
+    assert told[b"long"].startswith("adaptor_raised: ValueError: \\udfff\\udfff") and len(told[b"long"]) < 2000
+    assert told[b"line"].startswith("adaptor_raised: SyntaxError: m") and told[b"override"] == "adaptor_bad_answer"
+    assert "unknown column '\\ud800'" in told[b"key"] and len(errors) == 7
+    assert pa.array([e.reason for e in errors]).null_count == 0
+    with pytest.raises(TidemillError, match="TM8340") as error:
+        check_source("raise ValueError(chr(0xd800))")
+    assert error.value.got == "line 1: ValueError: \\ud800"
+
+
 STUBBORN = """
 import os
 

@@ -152,6 +152,21 @@ def test_malformed_messages_disturb_no_other_table(serve: ServeFactory, tmp_path
         assert reasons[1:3] == ["adaptor_timeout", "bad_int32"] and "JSONDecodeError" in reasons[3]
 
 
+def test_an_error_with_half_a_surrogate_pair_ends_no_epoch(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(adaptors=True)
+    upload(
+        served,
+        "def decode(size, data):\n    if data == b'b':\n        raise ValueError(chr(0xd800))\n    return [('a', 1)]",
+    )
+    reader(served, tmp_path / "*.bin")
+    served.sql(f"CREATE MATERIALIZED VIEW net AS {QUERY}")
+    (tmp_path / "a.bin").write_bytes(framed([b"a", b"b", b"c"]))
+    served.mill.advance()
+    assert view(served, "net") == Counter([("a", 2, 2)])
+    (reason,) = served.sql("SELECT reason FROM trades__errors")["rows"]
+    assert reason == ["adaptor_raised: ValueError: \\ud800 (line 3 of the adaptor)"]
+
+
 def test_tables_keep_the_source_that_they_were_created_with(serve: ServeFactory, tmp_path: Path) -> None:
     served = serve("kept", adaptors=True)
     first = upload(served)
@@ -224,6 +239,7 @@ def test_sources_and_names_that_are_wrong(serve: ServeFactory, monkeypatch: pyte
     for body, number, line in (
         ({"name": "a", "source": "import json\ndef decode(:\n  pass"}, "TM8340", 2),
         ({"name": "a", "source": "x = 1"}, "TM8340", None),
+        ({"name": "a", "source": "raise ValueError(chr(0xd800))"}, "TM8340", 1),
         ({"name": "csv", "source": TRADES}, "TM8341", None),
         ({"name": "a b", "source": TRADES}, "TM8341", None),
         ({"name": "a"}, "TM8011", None),

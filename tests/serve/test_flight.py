@@ -87,6 +87,7 @@ def test_changes_until_the_call_is_cancelled(serve: ServeFactory, tmp_path: Path
         (b'{"changes": "spending", "from": "x"}', "TM8013"),
         (b'{"sql": "DROP VIEW spending"}', "TM8004"),
         (b'{"sql": "SELECT nothing"}', "TM2004"),
+        (b'{"sql": "SELECT ' + b"(" * 3000 + b"1" + b")" * 3000 + b'"}', "TM2901"),
     ],
 )
 def test_wrong_tickets(serve: ServeFactory, tmp_path: Path, asked: bytes, expected: str) -> None:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from serving import Events, Served, summed
 
+from tidemill.errors import TidemillError
+
 ServeFactory = Callable[..., Served]
 
 ORDERS = "CREATE TABLE orders (customer INT, amount DOUBLE, op STRING) USING csv OPTIONS (path '{path}/*.csv', {more})"
@@ -154,6 +156,20 @@ def test_what_is_wrong_has_a_number(
     found = response.json()
     assert (response.status_code, found["number"]) == (status, number), found
     assert found["what"] and found["hint"] is not None
+
+
+def test_statements_that_are_too_deeply_nested_have_one_number(serve: ServeFactory) -> None:
+    served = serve()
+    for query in ("SELECT " + "(" * 3000 + "1" + ")" * 3000, "SELECT " + "1 + " * 3000 + "1"):
+        named, explained = {"name": "v", "sql": query}, {"statement": f"EXPLAIN INCREMENTAL {query}"}
+        for path, body in (("sql", {"statement": query}), ("sql", explained), ("queries", named)):
+            response = served.http.post(f"/v1/{path}", json=body)
+            found = response.json()
+            assert (response.status_code, found["number"]) == (400, "TM2901"), found
+            assert found["got"] == "the stack of Spark overflowed" and found["hint"]
+        for call in (served.mill.sql, served.mill.query, served.mill.explain, served.mill.script):
+            with pytest.raises(TidemillError, match="TM2901"):
+                call(query)
 
 
 def test_a_body_that_is_no_text_has_not_the_right_form(serve: ServeFactory) -> None:

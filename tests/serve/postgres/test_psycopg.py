@@ -220,6 +220,8 @@ ERRORS = [
     ("DEALLOCATE nope", "26000", "TM8116"),
     ("CREATE MATERIALIZED VIEW v AS SELECT nope FROM orders", "42703", "TM2004"),
     ("SELECT " + "(" * 3000 + "1" + ")" * 3000, "54001", "TM8124"),
+    ("SELECT " + "1 + " * 1100 + "1", "54001", "TM8124"),
+    ("CREATE MATERIALIZED VIEW v AS SELECT " + "(" * 3000 + "1" + ")" * 3000, "54001", "TM2901"),
 ]
 
 

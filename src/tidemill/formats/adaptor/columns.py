@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.formats.adaptor.process import line_of, plain
 from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema, type_to_ddl
 
@@ -89,7 +90,7 @@ def answer_of(found: dict[str, Any], messages: int, fields: Sequence[Field]) -> 
         if len(counts) != messages or len(columns) != len(fields) or any(len(c) != total for c in columns):
             raise BadAnswerError
         arrays = [_array(values, field.type) for values, field in zip(columns, fields, strict=True)]
-        failed = [(_below(n, messages), str(text), _line(line)) for n, text, line in found["failed"]]
+        failed = [(_below(n, messages), plain(text), line_of(line)) for n, text, line in found["failed"]]
         flaws = np.array(found["flaws"], np.int64).reshape(-1, 2)
         if flaws.size and not ((flaws >= 0) & (flaws < [total, len(fields)])).all():
             raise BadAnswerError
@@ -109,10 +110,6 @@ def _below(number: Any, most: int) -> int:
     if not isinstance(number, int) or not 0 <= number < most:
         raise BadAnswerError
     return number
-
-
-def _line(line: Any) -> int | None:
-    return line if isinstance(line, int) else None
 
 
 def _array(values: Any, type_: pa.DataType) -> pa.Array[Any]:

@@ -23,6 +23,8 @@ _START_SECONDS = 10.0
 """Within which a process has to start, and its source to be loaded."""
 _MOST_ANSWER = 64 << 20
 _PIECE = 1 << 16
+_MOST_TEXT = 300
+"""Characters of a text."""
 
 Ending = Literal["adaptor_timeout", "adaptor_ended", "adaptor_bad_answer"]
 """Why a process was given up: it took too long, it ended (a crash, too much memory), or sent what it must not."""
@@ -111,9 +113,9 @@ class Process:
             raise does_not_start(error.reason) from error
         if "error" in answer:
             self.close()
-            raise not_loaded(str(answer["error"]), answer.get("line"))
+            raise not_loaded(plain(answer["error"]), line_of(answer.get("line")))
         held = answer.get("held")
-        self.held = tuple(map(str, held)) if isinstance(held, list) else ()
+        self.held = tuple(map(plain, held)) if isinstance(held, list) else ()
 
     def decode(self, sizes: bytes, messages: bytes) -> dict[str, Any]:
         """Decode a batch of messages.
@@ -196,9 +198,22 @@ class Process:
             raise self.give_up("adaptor_timeout")
 
 
-def not_loaded(error: str, line: object) -> TidemillError:
+def plain(text: object) -> str:
+    """A text that a process sent, cut to the length of errors; half of a surrogate pair is written as an escape.
+
+    Such a half is no character: Arrow and UTF-8, and so the tables of errors and answers over HTTP, cannot hold it.
+    """
+    return text[:_MOST_TEXT].encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else ""
+
+
+def line_of(line: object) -> int | None:
+    """A line of the source, if it is one that a process sent."""
+    return line if isinstance(line, int) and not isinstance(line, bool) and 0 < line < 1 << 31 else None
+
+
+def not_loaded(error: str, line: int | None) -> TidemillError:
     """TM8340."""
-    where = f"line {line}: " if isinstance(line, int) else ""
+    where = f"line {line}: " if line is not None else ""
     return FormatError(
         "TM8340",
         "the source of this adaptor cannot be loaded",

@@ -32,6 +32,7 @@ from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
+from tidemill.plan.sql.numbered import overflowed, too_deep
 from tidemill.plan.sql.own_statements import AsTable, own_statement
 from tidemill.plan.sql.statements import (
     AlterSink,
@@ -440,7 +441,12 @@ def _options(pairs: Any) -> dict[str, str]:
 
 
 def parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
-    """TM2001 with the place in the source. Spark may have ``parsed`` another text, in which one word is longer."""
+    """TM2001 with the place in the source; TM2901 where Spark's stack overflowed.
+
+    Spark may have ``parsed`` another text, in which one word is longer.
+    """
+    if overflowed(error):
+        return too_deep(error)
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
     if place is not None:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.errors import TidemillError
+from tidemill.plan.sql.numbered import deeply_nested
 from tidemill.plan.sql.statement_words import no_query
 from tidemill.schema import Schema
 from tidemill.zones import same_zone
@@ -38,8 +39,11 @@ def struct(spark: SparkSession, schema: Schema) -> StructType:
 
 
 def check_reads(session: SparkSession, text: str) -> None:
-    """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``; the analyser reports what cannot be parsed."""
-    with suppress(PySparkException):
+    """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``, TM2901 for what overflows Spark's stack.
+
+    The analyser reports what cannot be parsed.
+    """
+    with suppress(PySparkException), deeply_nested():
         if "plans.logical.Insert" in session._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON():
             raise no_query(text)
 

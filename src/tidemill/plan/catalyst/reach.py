@@ -8,6 +8,8 @@ from contextlib import suppress
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tidemill.plan.sql.numbered import deeply_nested
+
 SUBSTITUTE = "spark.sql.variable.substitute"
 """Whether ``${env:NAME}`` in a statement is the value of an environment variable."""
 
@@ -22,9 +24,10 @@ def reaches_beyond(spark: SparkSession, text: str) -> list[str]:
     """What a query names that is neither a relation nor a function of values; nothing for one that cannot be parsed.
 
     That are files (``csv.`/path` ``), programs (TRANSFORM ... USING), methods of Java, names that are computed
-    (IDENTIFIER), and as :func:`variables_in`.
+    (IDENTIFIER), and as :func:`variables_in`. TM2901 for one with which Spark's stack overflows: Spark may still get to
+    the end of it when it parses it again.
     """
-    with suppress(PySparkException):
+    with suppress(PySparkException), deeply_nested():
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON()
         functions = [name.rpartition(", ")[2].lower() for name in _FUNCTION.findall(plan)]
         return [

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError, nearest, placed
 from tidemill.plan.catalyst.analyser import Catalyst, analysis_error
 from tidemill.plan.catalyst.frames import active_session, unreadable_frame
+from tidemill.plan.sql.numbered import overflowed, too_deep
 from tidemill.plan.sql.statements import unquoted_name
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.schema import quoted
@@ -173,6 +174,9 @@ class Resolver:
         try:
             return self.query(text)
         except ParseException as error:
+            if overflowed(error):
+                with placed(f"in {dataset.place}"):
+                    raise too_deep(error) from error
             message = str(error).split("== SQL ==")[0].strip().splitlines()
             raise TidemillError(
                 "TM2001", "the SQL cannot be parsed", got=" ".join(message), hint=f"in {dataset.place}"

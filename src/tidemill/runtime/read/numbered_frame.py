@@ -16,6 +16,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.group import GroupedData
 
 from tidemill.errors import TidemillError
+from tidemill.plan.sql.numbered import overflowed, too_deep
 from tidemill.runtime.spark.session import java_ended, java_has_ended
 
 _ACTIONS = ("collect", "count", "first", "foreach", "foreachPartition", "head", "isEmpty", "show", "tail", "take")
@@ -31,9 +32,13 @@ _WRAPPINGS = ("An error occurred while calling", "An exception was thrown from t
 
 
 def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
-    """TM2016 for a query that failed while it ran, with Spark's message; TM6003 where Java has ended."""
+    """TM2016 for a query that failed while it ran, with Spark's message; TM6003 where Java has ended, TM2901 where the
+    stack of Spark overflowed.
+    """
     if java_has_ended(spark.sparkContext):
         return java_ended("while a query ran")
+    if overflowed(error):
+        return too_deep(error)
     lines = [line.strip(": ") for line in str(error).splitlines()]
     numbered = next((line for line in lines if _NUMBERED.search(line)), None)
     said = (line for line in lines if line and not line.startswith(_WRAPPINGS))

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.analyser import analysis_error, parse_error
 from tidemill.plan.catalyst.frames import check_reads
+from tidemill.plan.sql.numbered import overflowed
 from tidemill.plan.sql.statements import Source, unquoted_name
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.read.numbered_frame import adopted, query_failed
@@ -104,6 +105,8 @@ def query_views(
             snapshot.check_readable(missing, at)  # says why it cannot be read
         if isinstance(error, ParseException):
             found = parse_error(error, Source(text))
+            if overflowed(error):
+                raise found from error
         else:
             found = analysis_error(error, text)
             found.got += f", {found.hint}" if found.hint else ""

@@ -10,7 +10,10 @@ from tidemill.plan.catalyst.reach import reaches_beyond, variables_in
 
 
 def check_query(mill: Mill, text: str) -> None:
-    """TM8127 for a query that reads files, runs programs, calls methods of Java, or reads variables of the process."""
+    """TM8127 for a query that reads files, runs programs, calls methods of Java, or reads variables of the process.
+
+    TM2901 for one that is too deeply nested.
+    """
     _refuse(reaches_beyond(mill.spark, text))
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tidemill.mill import Mill
+from tidemill.plan.sql.numbered import deeply_nested
 from tidemill.runtime.read.frame_batches import FrameBatches
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import query_views
@@ -256,7 +257,7 @@ class Answering:
     def _spark(self, tree: exp.Query, question: Question) -> FrameBatches:
         text = to_sql(tree, "spark")
         spark = self._mill.spark
-        with needing_java(spark, "while a query was planned"):
+        with needing_java(spark, "while a query was planned"), deeply_nested():
             check_query(self._mill, text)
             frame = query_views(spark, question.viewpoint.snapshot, text)
         return FrameBatches(frame, f"PostgreSQL: {text[:80]}")

@@ -11,6 +11,7 @@ import duckdb
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.catalogue.functions import looking_up, macros
 from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled
+from tidemill.serve.postgres.query.parsing import too_deep
 from tidemill.serve.postgres.query.view_rows import ViewRows
 
 _CLOSED: dict[str, str | bool] = {
@@ -125,6 +126,8 @@ class DuckDBEngine:
             with self._lock:
                 self._database = None  # those who use it keep it
         said = _said(error)
+        if said.startswith("Max expression depth limit"):
+            return too_deep()
         if kind == "OutOfMemoryException":
             return TidemillError(
                 "TM8113",
