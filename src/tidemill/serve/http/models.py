@@ -49,7 +49,9 @@ class Plan(BaseModel):
 
 
 class Result(BaseModel):
-    """Rows at one epoch. NULL is null; times are ISO texts, binary is Base64, NaN and infinities are texts."""
+    """Rows at one epoch. NULL is null; times are ISO texts with microseconds, binary is Base64, NaN and infinities are
+    texts.
+    """
 
     epoch: int
     columns: list[str]
