@@ -84,10 +84,11 @@ class ViewStatus(BaseModel):
 
 
 class Views(BaseModel):
-    """All views at the newest epoch."""
+    """All views at the newest epoch, and the time zone of the mill."""
 
     epoch: int
     durable_epoch: int
+    time_zone: str
     views: list[ViewStatus]
 
 
