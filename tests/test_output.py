@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.cli import output
+from tidemill.cli.change_table import as_text
 from tidemill.errors import TidemillError
 
 
@@ -98,3 +99,31 @@ def test_long_text_is_cut_for_people_only() -> None:
 def test_unknown_format() -> None:
     with pytest.raises(TidemillError, match="TM7002"):
         output.write(pa.table({}), "xlsx", io.BytesIO())
+
+
+def test_years_that_python_lacks() -> None:
+    """Spark has them, and writes them so; the other rows are as ever."""
+    micros = [253_402_300_800_000_001, 0, None, -62_135_596_800_000_001]
+    days = pa.array([2_932_897, 0, None, -719_163], pa.int32()).cast(pa.date32())
+    at = pa.array(micros).cast(pa.timestamp("us", "+02:00"))
+    nested = pa.StructArray.from_arrays([days, pa.array([[m] for m in at], pa.list_(at.type))], ["d", "l"])
+    table = pa.table({"d": days, "at": at, "n": pa.array(micros).cast(pa.timestamp("us")), "s": nested})
+    plain = ["+10000-01-01 00:00:00.000001", "1970-01-01 00:00:00", "", "0000-12-31 23:59:59.999999"]
+    dates = ["+10000-01-01", "1970-01-01", "", "0000-12-31"]
+    there = ["+10000-01-01 02:00:00.000001", "1970-01-01 02:00:00", "", "0001-01-01 01:59:59.999999"]
+    lines = list(map(json.loads, written(table, "json").splitlines()))
+    for row, line in enumerate(lines):
+        zoned = there[row] and f"{there[row]}+02:00"
+        expected = [text or None for text in (dates[row], zoned, plain[row])]
+        assert [line["d"], line["at"], line["n"]] == expected
+        assert line["s"] == {"d": expected[0], "l": [expected[1]]}
+    rows = list(csv.reader(io.StringIO(written(table, "csv"))))[1:]
+    assert [row[:3] for row in rows] == [
+        [d, t and f"{t}+02:00", n] for d, t, n in zip(dates, there, plain, strict=True)
+    ]
+    for row, line in enumerate(written(table, "table").splitlines()[2:-1]):
+        shown = [text or "NULL" for text in (dates[row], there[row], plain[row])]
+        nested_text = "NULL, [NULL]" if shown[0] == "NULL" else f"{shown[0]}, [{shown[1]}]"
+        assert all(text in line for text in (*shown, nested_text)), line
+    changes = table.append_column("__weight", pa.array([1, -1, 1, 1]))
+    assert "+10000-01-01" in as_text(changes)

@@ -171,3 +171,15 @@ def test_a_client_needs_no_spark() -> None:
     code = "import sys, tidemill; tidemill.connect; print('pyspark' in sys.modules, 'numba' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]
+
+
+def test_years_that_python_lacks() -> None:
+    days = pa.array([2_932_897], pa.int32()).cast(pa.date32())
+    times = pa.array([253_402_300_800_000_000]).cast(pa.timestamp("us", "UTC"))
+    for column in (days, times):
+        remote = RemoteTable(lambda column=column: (1, pa.table({"c": column})))  # type: ignore[misc]
+        with pytest.raises(tm.TidemillError, match=r"TM8032[^\n]*\n.*\n.*to_arrow"):
+            remote.to_pylist()
+        assert remote.to_arrow().column("c").combine_chunks() == column
+    with pytest.raises(tm.TidemillError, match="TM8032"):
+        RemoteTable(lambda: (1, pa.table({"c": days}))).to_pandas()

@@ -9,17 +9,25 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
 from otlp_receiver import Receiver
-from serving import wait_until
+from serving import Served, wait_until
 
 import tidemill as tm
 from commands import here
+from tidemill.cli.change_table import as_text
+from tidemill.cli.output import write_parts
+from tidemill.cli.querying import answer
+from tidemill.cli.remote import follow
+from tidemill.serve.client.client import connect
+
+ServeFactory = Callable[..., Served]
 
 SCRIPT = """
 CREATE TABLE orders (customer INT, amount DOUBLE) USING csv OPTIONS (path '{data}/*.csv', header true);
@@ -205,3 +213,30 @@ def test_a_collector_receives_the_traces_of_a_server(served: Process, receiver: 
 def test_an_address_beyond_loopback_needs_tokens(tmp_path: Path) -> None:
     found = here("serve", "--root", str(tmp_path / "root"), "--host", "0.0.0.0")
     assert found.code == 1 and "TM8001" in found.err
+
+
+def test_commands_print_the_time_zone_of_the_mill(serve: ServeFactory, tmp_path: Path) -> None:
+    """From a server as from the files of a root: 00:30 in UTC is 02:30 in Berlin, in summer."""
+    served = serve(mill={"time_zone": "Europe/Berlin"})
+    (tmp_path / "a.csv").write_text("2024-06-30T00:30:00.000001Z\n")
+    served.sql(f"CREATE TABLE t (at TIMESTAMP) USING csv OPTIONS (path '{tmp_path}/*.csv')")
+    served.sql("CREATE MATERIALIZED VIEW v AS SELECT at, CAST(at AS STRING) AS text, array(at) AS more FROM t")
+    served.mill.advance()
+    served.mill.checkpoint()
+    shown = "2024-06-30 02:30:00.000001"
+    for query in ("SELECT * FROM v", "SELECT at, CAST(at AS STRING) AS text, more FROM v WHERE at > DATE '2000-01-01'"):
+        by_server = here("query", query, "--server", served.url).out
+        assert by_server.count(shown) == 3, by_server
+        line = json.loads(here("query", query, "--server", served.url, "--format", "json").out)
+        assert line == {"at": f"{shown}+02:00", "text": shown, "more": [f"{shown}+02:00"]}
+    for format_ in ("table", "csv", "json"):
+        stored = BytesIO()
+        parts = answer(str(tmp_path / "root"), "SELECT * FROM v", None, None)
+        assert not isinstance(parts, str)
+        write_parts(parts, format_, stored)
+        assert here("query", "SELECT * FROM v", "--server", served.url, "--format", format_).raw == stored.getvalue()
+    with connect(served.url) as client:
+        _, changes = next(iter(follow(client, "v", 0)))
+    assert as_text(changes).count(shown) == 3
+    answered = served.http.post("/v1/sql", json={"statement": "SELECT at FROM v"}).json()
+    assert answered["rows"] == [["2024-06-30T02:30:00.000001+02:00"]]

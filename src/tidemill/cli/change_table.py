@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.cli.far_years import values_of
 from tidemill.cli.output import aligned, shown_columns
 from tidemill.schema import WEIGHT
 
@@ -32,7 +33,7 @@ def as_text(changes: pa.Table) -> str:
     weights = changes.column(WEIGHT).to_pylist()
     old = [i for i, w in enumerate(weights) if w == -1]
     new = [i for i, w in enumerate(weights) if w == 1]
-    values = list(zip(*(c.to_pylist() for c in changes.drop_columns([WEIGHT]).columns), strict=True))
+    values = list(zip(*(values_of(c) for c in changes.drop_columns([WEIGHT]).columns), strict=True))
     pairs = _pairs(values, old, new) if 0 < len(old) + len(new) <= _MOST_UPDATES else {}
     lines = []
     for i, row in enumerate(rows):

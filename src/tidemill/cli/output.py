@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 import pyarrow.csv
 
+from tidemill.cli.far_years import values_of
 from tidemill.errors import TidemillError, nearest
 from tidemill.zones import UTC
 
@@ -122,9 +123,9 @@ def _text(value: Any, exact: bool = False) -> str:
     return str(value)
 
 
-def _readable(column: pa.ChunkedArray[Any]) -> list[Any]:
+def _readable(column: pa.ChunkedArray[Any], exact: bool = False) -> list[Any]:
     """The values of a column; those of arrays, structs and maps as Spark casts them to text."""
-    values: list[Any] = column.to_pylist()
+    values = values_of(column, exact and not pa.types.is_nested(column.type))
     if not pa.types.is_nested(column.type):
         return values
     return [None if v is None else _nested_text(v, column.type) for v in values]
@@ -157,9 +158,10 @@ def _printable(table: pa.Table) -> pa.Table:
     columns = []
     for column in table.columns:
         type_ = column.type
-        if pa.types.is_binary(type_) or pa.types.is_timestamp(type_) or pa.types.is_nested(type_):
+        is_time = pa.types.is_timestamp(type_) or pa.types.is_date(type_)
+        if is_time or pa.types.is_binary(type_) or pa.types.is_nested(type_):
             column = pa.chunked_array(
-                [pa.array([None if v is None else _text(v, exact=True) for v in _readable(column)], pa.string())]
+                [pa.array([None if v is None else _text(v, exact=True) for v in _readable(column, True)], pa.string())]
             )
         columns.append(column)
     return pa.Table.from_arrays(columns, names=table.column_names)
@@ -168,8 +170,8 @@ def _printable(table: pa.Table) -> pa.Table:
 def _write_json(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
     for table in tables:
         columns = [
-            [_json_nested(v, c.type) for v in c.to_pylist()] if pa.types.is_nested(c.type) else c.to_pylist()
-            for c in table.columns
+            [_json_nested(v, c.type) for v in values] if pa.types.is_nested(c.type) else values
+            for c, values in zip(table.columns, (values_of(c, exact=True) for c in table.columns), strict=True)
         ]
         for row in zip(*columns, strict=True):
             values = {name: _json_value(value) for name, value in zip(table.column_names, row, strict=True)}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tidemill.cli.output import shown_in
 from tidemill.errors import TidemillError
 from tidemill.serve.client.client import Client, connect
 from tidemill.serve.client.protocol import path_of
@@ -37,15 +38,18 @@ def server_for(root: str | None, server: str | None) -> Client | None:
 
 
 def answer(client: Client, statement: str, epoch: int | None) -> Iterator[pa.Table] | str | None:
-    """What a statement gives: rows, the text of a plan, or nothing."""
+    """What a statement gives: rows, in the time zone of the mill, the text of a plan, or nothing."""
     found = client.sql(statement, epoch=epoch)
-    return found if found is None or isinstance(found, str) else iter((found.to_arrow(),))
+    if found is None or isinstance(found, str):
+        return found
+    return iter((shown_in(found.to_arrow(), client.status()["time_zone"]),))
 
 
 def follow(client: Client, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
-    """Changes of a view, on and on; 0 begins with its rows."""
+    """Changes of a view, on and on, in the time zone of the mill; 0 begins with its rows."""
+    zone = client.status()["time_zone"]
     for change in client.subscribe(view, start=from_epoch or "snapshot", reconnect=10):
-        yield change.epoch, change.table
+        yield change.epoch, shown_in(change.table, zone)
 
 
 def plan(client: Client, query: str) -> str:

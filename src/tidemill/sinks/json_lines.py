@@ -21,7 +21,7 @@ def batches(table: pa.Table, most: int = _MOST_ROWS) -> Iterator[pa.RecordBatch]
 
 
 def objects(batch: pa.RecordBatch, time_zone: str, separator: str) -> bytes:
-    """JSON objects, one a row, joined by a separator. NULL is ``null``; values are as ``to_json`` writes them."""
+    """JSON objects, one a row, joined by a separator. NULL is ``null``; values are as ``value_texts`` writes them."""
     if not batch.num_rows:
         return b""
     rows = value_texts(pa.StructArray.from_arrays(batch.columns, names=batch.schema.names), time_zone)

@@ -64,7 +64,7 @@ class AsyncClient:
         return protocol.table_of(response.content)
 
     async def status(self) -> dict[str, Any]:
-        """The newest epochs and the status of each view."""
+        """The newest epochs, the time zone of the mill, and the status of each view."""
         found: dict[str, Any] = (await self._ask(Request("GET", "/v1/views"))).json()
         return found
 

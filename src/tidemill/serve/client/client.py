@@ -184,7 +184,9 @@ class Client:
     # -- results ------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """The newest epochs (``epoch``, ``durable_epoch``) and the status of each view (``views``)."""
+        """The newest epochs (``epoch``, ``durable_epoch``), the ``time_zone`` of the mill, and the status of each view
+        (``views``).
+        """
         found: dict[str, Any] = self._ask(Request("GET", "/v1/views")).json()
         return found
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from tidemill.errors import TidemillError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +43,10 @@ class RemoteTable:
         return self._rows()[1]
 
     def to_pandas(self) -> pd.DataFrame:
-        """As a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
+        """As a pandas DataFrame. TM8032 for dates beyond the years 1 to 9999."""
+        table = self.to_arrow()
+        with _python_values():
+            return table.to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """As a Polars DataFrame; needs the package ``polars``."""
@@ -50,8 +55,10 @@ class RemoteTable:
         return polars.DataFrame(self.to_arrow())
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """As a list of dicts."""
-        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        """As a list of dicts. TM8032 for dates and times beyond the years 1 to 9999."""
+        table = self.to_arrow()
+        with _python_values():
+            rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
     def __len__(self) -> int:
@@ -61,3 +68,17 @@ class RemoteTable:
         if self._loaded is None:
             return "RemoteTable(not read yet)"
         return f"RemoteTable(epoch {self.epoch}, {len(self):,} rows, {', '.join(self.to_arrow().column_names)})"
+
+
+@contextmanager
+def _python_values() -> Iterator[None]:
+    """TM8032 for values that Python's types do not hold: their errors have no number and no remedy."""
+    try:
+        yield
+    except (OverflowError, ValueError) as error:
+        raise TidemillError(
+            "TM8032",
+            "a value of these rows does not fit into Python's types",
+            got=str(error),
+            hint="dates and times of Python have the years 1 to 9999; to_arrow() gives others, too",
+        ) from error

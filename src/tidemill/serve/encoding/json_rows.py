@@ -22,7 +22,7 @@ def row_arrays(table: pa.Table, time_zone: str = UTC) -> Iterable[bytes]:
     """JSON arrays, one a row, joined by commas, in parts of at most 65,536 rows; nothing for an empty table.
 
     Values are written as Spark's ``to_json`` writes them: decimals as numbers, times as ISO texts in ``time_zone``,
-    ``NaN`` and infinities as texts, binary in Base64. NULL is ``null``.
+    here with microseconds, ``NaN`` and infinities as texts, binary in Base64. NULL is ``null``.
     """
     for part in _parts(table):
         cells = [value_texts(c, time_zone) for c in part.columns]

@@ -49,7 +49,9 @@ class Plan(BaseModel):
 
 
 class Result(BaseModel):
-    """Rows at one epoch. NULL is null; times are ISO texts, binary is Base64, NaN and infinities are texts."""
+    """Rows at one epoch. NULL is null; times are ISO texts with microseconds, binary is Base64, NaN and infinities are
+    texts.
+    """
 
     epoch: int
     columns: list[str]
@@ -82,10 +84,11 @@ class ViewStatus(BaseModel):
 
 
 class Views(BaseModel):
-    """All views at the newest epoch."""
+    """All views at the newest epoch, and the time zone of the mill."""
 
     epoch: int
     durable_epoch: int
+    time_zone: str
     views: list[ViewStatus]
 
 

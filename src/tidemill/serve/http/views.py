@@ -35,7 +35,8 @@ FormatName = Annotated[str, Query(description="json, csv or arrow.")]
 def list_views(service: Served) -> Views:
     """All views with their status."""
     found = [_status(row) for row in service.mill.status()]
-    return Views(epoch=service.mill.epoch, durable_epoch=service.mill.durable_epoch, views=found)
+    mill = service.mill
+    return Views(epoch=mill.epoch, durable_epoch=mill.durable_epoch, time_zone=service.time_zone, views=found)
 
 
 @router.get("/{name}", response_model=Result, summary="All rows of a view")

@@ -133,7 +133,9 @@ def quoted(array: Array) -> Array:
 
 
 def value_texts(array: pa.Array[Any], time_zone: str | None = None) -> pa.Array[Any]:
-    """The JSON text of each value as ``to_json`` writes it with all NULLs; binary as Base64.
+    """The JSON text of each value as ``to_json`` writes it with all NULLs, but for timestamps; binary as Base64.
+
+    Timestamps have six digits behind the seconds, so that no two of them have the same text.
 
     Parameters
     ----------
@@ -142,4 +144,4 @@ def value_texts(array: pa.Array[Any], time_zone: str | None = None) -> pa.Array[
     time_zone : str, optional
         Whose clocks timestamps show; UTC by default.
     """
-    return _texts(array, False, TimeFormats(None if time_zone == UTC else time_zone))
+    return _texts(array, False, TimeFormats(None if time_zone == UTC else time_zone, microseconds=True))

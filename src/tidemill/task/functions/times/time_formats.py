@@ -25,12 +25,15 @@ class TimeFormats(NamedTuple):
         The time zone of texts without one; None for UTC.
     date, timestamp, timestamp_ntz : str or None
         Patterns; None for the usual forms. Where timestamps are written their pattern may end in ``XXX``.
+    microseconds : bool
+        Whether the usual form of a timestamp has six digits behind the seconds; Spark's has three.
     """
 
     zone: str | None = None
     date: str | None = None
     timestamp: str | None = None
     timestamp_ntz: str | None = None
+    microseconds: bool = False
 
     def pattern(self, type_: pa.DataType) -> str | None:
         """The pattern of a date or timestamp type."""
@@ -66,7 +69,10 @@ def read_times(texts: Array, type_: pa.DataType, formats: TimeFormats) -> Array:
 
 
 def written_times(array: Array, formats: TimeFormats) -> Array:
-    """``yyyy-MM-dd``, or ``yyyy-MM-dd'T'HH:mm:ss.SSS`` with the offset behind it where the type has a zone."""
+    """``yyyy-MM-dd``, or ``yyyy-MM-dd'T'HH:mm:ss.SSS`` with the offset behind it where the type has a zone.
+
+    With ``formats.microseconds`` there are six digits in place of ``SSS``.
+    """
     type_, pattern = array.type, formats.pattern(array.type)
     if pa.types.is_date(type_):
         return array.cast(pa.string()) if pattern is None else _printed(array.cast(pa.timestamp("us")), pattern)
@@ -81,7 +87,7 @@ def written_times(array: Array, formats: TimeFormats) -> Array:
         text = _printed(plain, pattern.removesuffix(OFFSET) if ends else pattern)
         return pc.binary_join_element_wise(text, offset_texts(_minutes(offsets)), "") if ends else text
     whole = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"))
-    text = pc.strftime(whole, "%Y-%m-%dT%H:%M:%S")
+    text = pc.strftime(plain if formats.microseconds else whole, "%Y-%m-%dT%H:%M:%S")  # with the digits of the unit
     return pc.binary_join_element_wise(text, offset_texts(offsets), "") if type_.tz else text
 
 

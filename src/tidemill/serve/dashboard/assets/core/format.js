@@ -78,7 +78,7 @@ export function isTime(type) {
   return /^(date|timestamp)/i.test(type);
 }
 
-/** A value of a column as a text for people. Integers and decimals keep all their digits. */
+/** A value of a column as a text for people. Integers, decimals and times keep all their digits, times without zeros at the end. */
 export function cell(value, type) {
   if (value === null || value === undefined) return "NULL";
   if (typeof value === "object") return JSON.stringify(value);
@@ -90,7 +90,7 @@ export function cell(value, type) {
     return new Intl.NumberFormat("en", { maximumFractionDigits: size >= 1000 ? 2 : 4 }).format(number);
   }
   if (isNumeric(type)) return grouped(String(value));
-  if (isTime(type)) return String(value).replace("T", " ");
+  if (isTime(type)) return String(value).replace("T", " ").replace(/\.(\d*?)0+(?=Z|[+-]\d|$)/, (_, digits) => (digits ? `.${digits}` : ""));
   return String(value);
 }
 

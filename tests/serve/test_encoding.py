@@ -1,0 +1,55 @@
+"""Values as texts in JSON, CSV and the lines of sinks, against Python's own texts of them."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import random
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, WEIGHT
+from tidemill.serve.encoding import json_rows
+from tidemill.serve.encoding.formats import format_of
+from tidemill.sinks import json_lines
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LEAST, MOST = dt.datetime(1, 1, 2, tzinfo=dt.UTC), dt.datetime(9999, 12, 30, tzinfo=dt.UTC)
+"""A day within the years that Python has, whatever the zone."""
+
+
+def moments(chance: random.Random) -> list[dt.datetime | None]:
+    """Instants with all kinds of fractions in the years 1 to 9999, many of them near 1970 and now."""
+    microsecond = dt.timedelta(microseconds=1)
+    found = [LEAST + chance.randrange((MOST - LEAST) // microsecond) * microsecond for _ in range(1000)]
+    found += [EPOCH + n * microsecond for n in (-1_000_000, -999, -1, 0, 1, 999, 1000, 999_999)]
+    found += [EPOCH + chance.randrange(-(10**15), 2 * 10**15) * microsecond for _ in range(1000)]
+    return [*found, *(m.replace(microsecond=0) for m in found[:20]), None]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "-11:30"])
+def test_timestamps_keep_their_microseconds(seed: int, zone: str) -> None:
+    values = moments(random.Random(seed))
+    offset = dt.timezone(-dt.timedelta(hours=11, minutes=30)) if zone == "-11:30" else ZoneInfo(zone)
+    zoned = [None if v is None else v.astimezone(offset).isoformat(timespec="microseconds") for v in values]
+    zoned = [None if v is None else v.removesuffix("+00:00") + "Z" * v.endswith("+00:00") for v in zoned]
+    plain = [None if v is None else v.replace(tzinfo=None).isoformat(timespec="microseconds") for v in values]
+    naive = [None if v is None else v.replace(tzinfo=None) for v in values]
+    columns = [pa.array(values, TIMESTAMP), pa.array(naive, TIMESTAMP_NTZ)]
+    lists = pa.array([[v] for v in values], pa.list_(TIMESTAMP))
+    table = pa.Table.from_arrays([*columns, lists], names=["t", "n", "l"])
+    wanted = list(zip(zoned, plain, strict=True))
+
+    answer = json.loads(b"".join(json_rows.result(1, [table], zone)))
+    assert answer["rows"] == [[t, n, [t]] for t, n in wanted]
+    text = b"".join(format_of("csv").body([table.drop_columns(["l"])], zone)).decode()
+    assert list(csv.reader(io.StringIO(text)))[1:] == [[t or "", n or ""] for t, n in wanted]
+    lines = b"".join(json_lines.lines(table, zone)).splitlines()
+    assert [json.loads(line) for line in lines] == [{"t": t, "n": n, "l": [t]} for t, n in wanted]
+    weighted = table.append_column(WEIGHT, pa.repeat(pa.scalar(1), len(values)))
+    changes = json.loads(json_rows.changes(1, "v", weighted, zone))["changes"]
+    assert changes == [{"weight": 1, "t": t, "n": n, "l": [t]} for t, n in wanted]
