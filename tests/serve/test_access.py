@@ -180,8 +180,12 @@ def test_other_hosts_and_origins_are_refused(serve: ServeFactory) -> None:
     crossed = served.http.post("/v1/sql", json=body, headers={"Origin": "http://evil.example"})
     assert (crossed.status_code, crossed.json()["number"]) == (403, "TM8008")
     assert served.http.post("/v1/sql", json=body, headers={"Origin": served.url}).status_code == 200
-    answer = served.http.get("/v1/views", headers={"Origin": "http://evil.example"})
-    assert "access-control-allow-origin" not in answer.headers
+    for origin in ("http://evil.example", "null"):
+        for path in ("/v1/views", "/metrics", "/healthz"):
+            crossed = served.http.get(path, headers={"Origin": origin})
+            assert (crossed.status_code, crossed.json()["number"]) == (403, "TM8008")
+    answer = served.http.get("/v1/views", headers={"Origin": served.url})
+    assert answer.status_code == 200 and "access-control-allow-origin" not in answer.headers
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 

@@ -79,7 +79,7 @@ class Guard:
                 hint="--allow-host NAME for a name that leads here",
             )
         origin = headers.get("origin")
-        if origin is not None and (scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")):
+        if origin is not None:
             asked = urlparse(origin)
             if asked.netloc.lower() != headers.get("host", "").lower():
                 return TidemillError(
