@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import tidemill as tm
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens
+from tidemill.serve.stored.state_store import CursorRecord, StateStore
 
 ServeFactory = Callable[..., Served]
 
@@ -97,6 +99,45 @@ def test_sinks_need_an_admin(serve: ServeFactory, tokens: str, tmp_path: Path) -
     flight_client.close()
 
 
+def test_cursors_belong_to_the_token_that_opened_them(serve: ServeFactory, tmp_path: Path) -> None:
+    file, second = tmp_path / "tokens", "s" * 16
+    file.write_text(f"read {READ}\nread {second}\nadmin {ADMIN}\n")
+    served = serve(tokens=str(file))
+    served.http.headers.update(bearer(ADMIN))
+    orders(served, tmp_path)
+    served.mill.advance()
+
+    def ask(token: str, method: str, path: str = "", **more: Any) -> httpx.Response:
+        return served.http.request(method, f"/v1/cursors{path}", headers=bearer(token), **more)
+
+    def listed(token: str) -> list[str]:
+        return [c["cursor"] for c in ask(token, "GET").json()["cursors"]]
+
+    body = {"views": ["spending"], "durable": False}
+    mine, its, old = (ask(t, "POST", json=body).json()["cursor"] for t in (READ, ADMIN, ADMIN))
+    served.service.store._run("UPDATE cursors SET owner = NULL WHERE id = ?", (old,))  # of a server of before
+    assert (listed(READ), listed(second), set(listed(ADMIN))) == ([mine], [], {mine, its, old})
+    for token, cursor in ((READ, its), (second, mine)):
+        for method, path in (("GET", ""), ("POST", "/fetch"), ("DELETE", "")):
+            refused = ask(token, method, f"/{cursor}{path}")
+            assert (refused.status_code, refused.json()["number"]) == (404, "TM8014")
+    assert ask(READ, "POST", f"/{mine}/fetch").status_code == 200
+    assert ask(READ, "POST", f"/{old}/fetch").status_code == ask(READ, "DELETE", f"/{old}").status_code == 200
+    assert ask(ADMIN, "DELETE", f"/{mine}").status_code == 200 and listed(READ) == []
+
+
+def test_databases_of_before_cursors_had_owners_are_opened(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "clients.db")
+    database.execute("CREATE TABLE cursors (id TEXT PRIMARY KEY, asked TEXT, position TEXT, created REAL, used REAL)")
+    database.execute("INSERT INTO cursors VALUES ('a', '{}', '1.0.0.0', 1, 2)")
+    database.commit()
+    database.close()
+    for _ in range(2):
+        store = StateStore(tmp_path)
+        assert store.cursors()[0] == CursorRecord("a", "{}", "1.0.0.0", 1, 2, None)
+        store.close()
+
+
 @pytest.mark.parametrize(
     ("text", "got"),
     [
@@ -140,8 +181,12 @@ def test_other_hosts_and_origins_are_refused(serve: ServeFactory) -> None:
     crossed = served.http.post("/v1/sql", json=body, headers={"Origin": "http://evil.example"})
     assert (crossed.status_code, crossed.json()["number"]) == (403, "TM8008")
     assert served.http.post("/v1/sql", json=body, headers={"Origin": served.url}).status_code == 200
-    answer = served.http.get("/v1/views", headers={"Origin": "http://evil.example"})
-    assert "access-control-allow-origin" not in answer.headers
+    for origin in ("http://evil.example", "null"):
+        for path in ("/v1/views", "/metrics", "/healthz"):
+            crossed = served.http.get(path, headers={"Origin": origin})
+            assert (crossed.status_code, crossed.json()["number"]) == (403, "TM8008")
+    answer = served.http.get("/v1/views", headers={"Origin": served.url})
+    assert answer.status_code == 200 and "access-control-allow-origin" not in answer.headers
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 

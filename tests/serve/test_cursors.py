@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from serving import Events, Served, summed
 from test_http import orders, write
 
@@ -49,6 +50,24 @@ def test_a_view_of_other_columns_ends_what_asked_for_the_old_ones(serve: ServeFa
     last = events.until_over()[-1]
     assert (last.kind, last.data["number"]) == ("error", "TM1035")
     assert served.http.get("/v1/views/spending").json()["rows"] == [[1, 2.0]]
+
+
+@pytest.mark.parametrize("durable", ["false", "true"])
+def test_a_dropped_view_ends_followers_without_an_epoch(serve: ServeFactory, tmp_path: Path, durable: str) -> None:
+    served = serve(progress_seconds=60.0)
+    data = orders(served, tmp_path)
+    write(data, "0.csv", (1, 2.0, "I"))
+    served.mill.advance()
+    served.mill.checkpoint()
+    events = Events(served.http, f"/v1/views/spending/changes?durable={durable}")
+    cursor = served.http.post("/v1/cursors", json={"views": ["spending"], "durable": durable == "true"}).json()
+    events.until(lambda found: any(e.kind == "message" for e in found))
+    assert fetched(served, cursor["cursor"])["up_to_date"]
+    epoch = served.mill.epoch
+    served.sql("DROP VIEW spending")
+    last = events.until_over()[-1]
+    assert (last.kind, last.data["number"]) == ("error", "TM2012") and served.mill.epoch == epoch
+    assert fetched(served, cursor["cursor"])["number"] == "TM2012"
 
 
 def test_a_subscriber_that_goes_is_not_counted(serve: ServeFactory, tmp_path: Path) -> None:

@@ -36,6 +36,44 @@ def test_names_of_columns(server: PostgresServer) -> None:
     assert found.stdout.splitlines()[0] == "count|?column?|max|?column?|?column?|n|case|?column?", found.stderr
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("version()", "version"),
+        ("pg_catalog.version()", "version"),
+        ("to_char(now(), 'YYYY')", "to_char"),
+        ("date_part('year', now())", "date_part"),
+        ("EXTRACT(year FROM now())", "extract"),
+        ("lpad('a', 3)", "lpad"),
+        ("strpos('a', 'b')", "strpos"),
+        ("mod(5, 2)", "mod"),
+        ("5 % 2", "?column?"),
+        ("power(2, 3)", "power"),
+        ("2 ^ 3", "?column?"),
+        ("percentile_cont(0.5) WITHIN GROUP (ORDER BY n)", "percentile_cont"),
+        ("COUNT(*) FILTER (WHERE n > 1)", "count"),
+        ("string_agg('a', ',')", "string_agg"),
+        ("trim('a')", "btrim"),
+        ("now()", "now"),
+        ("CURRENT_DATE", "current_date"),
+        ("CURRENT_TIMESTAMP", "current_timestamp"),
+        ("CAST(1 AS int)", "int4"),
+        ("('{}'::json) #>> '{a}'", "?column?"),
+        ("octet_length('é')", "octet_length"),
+    ],
+)
+def test_functions_name_columns_as_they_are_written(server: PostgresServer, written: str, name: str) -> None:
+    found = server.psql(f"SELECT {written} FROM (SELECT 1 AS n) AS t", options=("-A",))
+    assert found.stdout.splitlines()[:1] == [name], found.stderr
+
+
+def test_functions_that_have_other_arguments_in_duckdb(server: PostgresServer) -> None:
+    assert answer(server, "SELECT version()").startswith("PostgreSQL 15.")
+    assert answer(server, "SELECT octet_length('aé'), octet_length('\\xAA5C'::bytea), octet_length(NULL)") == "3|2|"
+    paths = """SELECT x #>> '{a,b c,0}', x #> '{a}', x #>> '{"b","c"}' FROM (SELECT '{"a": {"b c": [5]}}'::json AS x)"""
+    assert answer(server, paths + " AS t") == '5|{"b c":[5]}|'
+
+
 def test_several_statements_at_once_are_one_transaction(server: PostgresServer) -> None:
     both = "SELECT tidemill_epoch(); SELECT tidemill_epoch() -- a comment; and 'more'\n;/* nested /* ; */ */ SELECT ';'"
     first, second, third = answer(server, both).splitlines()

@@ -84,6 +84,11 @@ class Tokens:
         return role if token else Role.NOBODY
 
 
+def owner(token: str | None) -> str:
+    """A text for whoever shows a token: a digest, so that no token is stored. The same for all without one."""
+    return _digest(token).hex() if token else ""
+
+
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 

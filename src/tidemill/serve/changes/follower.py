@@ -104,6 +104,7 @@ class Follower:
         """
         self.position = self._generations.checked(self.position)
         if self.position.epoch + (not self.position.initial) > self.newest():
+            self._check_existing()
             return None
         try:
             items = self._next_items()
@@ -119,6 +120,13 @@ class Follower:
         self.position = Position(self.position.generation, epoch)
         self._items = None
         return Progress(epoch, self.position)
+
+    def _check_existing(self) -> None:
+        """TM2012 when a view was dropped, although no epoch has been sealed since."""
+        snapshot = self._mill.snapshot()
+        for followed in self.views:
+            if not snapshot.readable(followed.view):
+                raise snapshot.catalog.unknown(followed.view, "view")
 
     def _next_items(self) -> list[ChangeTable]:
         key = (self.position.epoch, self.position.initial)

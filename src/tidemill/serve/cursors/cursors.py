@@ -19,6 +19,30 @@ _OPEN = 1000
 
 
 @dataclass(frozen=True)
+class Holder:
+    """Who uses cursors: those with the same token are one holder.
+
+    Attributes
+    ----------
+    owner : str
+        What is stored with the cursors that it opens.
+    all : bool
+        Whether it may use the cursors of all others: an admin.
+    """
+
+    owner: str
+    all: bool
+
+    def may_use(self, record: CursorRecord) -> bool:
+        """Whether a cursor is its own, or one of a server that did not note owners."""
+        return self.all or record.owner in (None, self.owner)
+
+    def lists(self, record: CursorRecord) -> bool:
+        """Whether a list shows it a cursor. One without an owner is only for those who know its id."""
+        return self.all or record.owner == self.owner
+
+
+@dataclass(frozen=True)
 class Fetched:
     """What a fetch gives.
 
@@ -54,8 +78,8 @@ class Cursors:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, tuple[threading.Lock, Follower]] = OrderedDict()
 
-    def open(self, asked: Asked) -> CursorRecord:
-        """A new cursor.
+    def open(self, asked: Asked, holder: Holder) -> CursorRecord:
+        """A new cursor of a holder.
 
         Raises
         ------
@@ -71,31 +95,31 @@ class Cursors:
             )
         follower = self._subscriptions.follower(asked)
         id_ = secrets.token_hex(8)
-        self._store.add_cursor(id_, json.dumps(asdict(asked)), str(follower.position))
+        self._store.add_cursor(id_, json.dumps(asdict(asked)), str(follower.position), holder.owner)
         self._keep(id_, (threading.Lock(), follower))
-        return self.record(id_)
+        return self.record(id_, holder)
 
-    def record(self, id_: str) -> CursorRecord:
-        """What is known of a cursor. TM8014 when there is none of this id."""
+    def record(self, id_: str, holder: Holder) -> CursorRecord:
+        """What is known of a cursor. TM8014 when there is none of this id that the holder may use."""
         found = self._store.cursor(id_)
-        if found is None:
+        if found is None or not holder.may_use(found):
             raise TidemillError(
                 "TM8014", "there is no such cursor", got=id_[:40], hint="it was closed; open another one"
             )
         return found
 
-    def records(self) -> list[CursorRecord]:
-        """All cursors, the oldest first."""
-        return self._store.cursors()
+    def records(self, holder: Holder) -> list[CursorRecord]:
+        """The holder's cursors, the oldest first."""
+        return [record for record in self._store.cursors() if holder.lists(record)]
 
-    def close(self, id_: str) -> None:
-        """Remove a cursor. TM8014 when there is none of this id."""
-        self.record(id_)
+    def close(self, id_: str, holder: Holder) -> None:
+        """Remove a cursor. TM8014 when there is none of this id that the holder may use."""
+        self.record(id_, holder)
         self._store.drop_cursor(id_)
         with self._lock:
             self._open.pop(id_, None)
 
-    def fetch(self, id_: str, most_rows: int, after: Position | None = None) -> Fetched:
+    def fetch(self, id_: str, holder: Holder, most_rows: int, after: Position | None = None) -> Fetched:
         """The next rows of a cursor; it does not wait for any.
 
         Parameters
@@ -108,9 +132,10 @@ class Cursors:
         Raises
         ------
         TidemillError
-            TM8014 for an unknown cursor; TM8010, TM1036, TM2012, TM1032, TM1033 as :meth:`Follower.next`.
+            TM8014 for an unknown cursor, or one of others; TM8010, TM1036, TM2012, TM1032, TM1033 as
+            :meth:`Follower.next`.
         """
-        lock, follower = self._follower(id_)
+        lock, follower = self._follower(self.record(id_, holder))
         with lock:
             before = follower.position
             try:
@@ -124,16 +149,15 @@ class Cursors:
             at = follower.position
             return Fetched(given, at, at.epoch - at.initial, follower.lag() == 0 and not at.initial, trouble)
 
-    def _follower(self, id_: str) -> tuple[threading.Lock, Follower]:
+    def _follower(self, record: CursorRecord) -> tuple[threading.Lock, Follower]:
         with self._lock:
-            found = self._open.get(id_)
+            found = self._open.get(record.id)
             if found is not None:
-                self._open.move_to_end(id_)
+                self._open.move_to_end(record.id)
                 return found
-        record = self.record(id_)
         asked = Asked.of(json.loads(record.asked))
         made = threading.Lock(), self._subscriptions.follower(asked, Position.parse(record.position))
-        return self._keep(id_, made)
+        return self._keep(record.id, made)
 
     def _keep(self, id_: str, made: tuple[threading.Lock, Follower]) -> tuple[threading.Lock, Follower]:
         with self._lock:

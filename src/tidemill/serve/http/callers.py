@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from tidemill.serve.access.tokens import Role, not_allowed
 from tidemill.serve.changes.signal import EpochSignal
+from tidemill.serve.cursors.cursors import Holder
 from tidemill.serve.service.service import Service
 
 _BEARER = HTTPBearer(auto_error=False, description="A token of the server's file of tokens; none on loopback without.")
@@ -30,6 +31,11 @@ def _role(connection: HTTPConnection) -> Role:
     return role
 
 
+def _holder(connection: HTTPConnection) -> Holder:
+    state = connection.scope["state"]
+    return Holder(state["owner"], state["role"] >= Role.ADMIN)
+
+
 def needing(needed: Role) -> Any:
     """A dependency that gives the caller's role. TM8004 when it is below ``needed``."""
 
@@ -47,6 +53,7 @@ def _documented(_: Annotated[Any, Security(_BEARER)] = None) -> None:
 
 Served = Annotated[Service, Depends(_service)]
 Signal = Annotated[EpochSignal, Depends(_signal)]
+CursorHolder = Annotated[Holder, Depends(_holder)]
 CallerRole = Annotated[Role, Depends(_role)]
 WITH_TOKEN = [Depends(_documented)]
 READ, WRITE, ADMIN = needing(Role.READ), needing(Role.WRITE), needing(Role.ADMIN)

@@ -194,12 +194,14 @@ async def _events(
                 told = time.monotonic()
                 yield behind
                 behind = None
-            await signal.wait(event, silent)
+            await signal.wait(event, min(silent, _LOOKING))
             if behind is None and time.monotonic() - told >= _KEEP_ALIVE:
                 told = time.monotonic()
                 yield Progress(follower.position.epoch, follower.position)
 
 
+_LOOKING = 1.0
+"""Seconds after which a follower looks whether its views are still there: a statement wakes no follower."""
 _KEEP_ALIVE = 15.0
 """Seconds after which a reader hears something, so that both sides learn of a lost connection."""
 

@@ -14,7 +14,7 @@ from tidemill.serve.changes.subscribing import Asked
 from tidemill.serve.cursors.cursors import Fetched
 from tidemill.serve.encoding.errors import described
 from tidemill.serve.encoding.frames import FRAMED, framed
-from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
+from tidemill.serve.http.callers import READ, WITH_TOKEN, CursorHolder, Served, Signal
 from tidemill.serve.http.models import CursorBody, CursorList, CursorState
 from tidemill.serve.http.names import DECODED
 from tidemill.serve.service.service import Service
@@ -28,28 +28,28 @@ CursorId = Annotated[str, Path(max_length=300), DECODED]
 
 
 @router.post("", summary="Open a cursor")
-def open_cursor(body: CursorBody, service: Served) -> CursorState:
+def open_cursor(body: CursorBody, service: Served, holder: CursorHolder) -> CursorState:
     """A position in the changes of some views, which outlives clients and the server."""
     asked = Asked(tuple(n.lower() for n in body.views), body.start, body.columns, body.where, body.durable)
-    return _state(service, service.cursors.open(asked))
+    return _state(service, service.cursors.open(asked, holder))
 
 
 @router.get("", summary="List cursors")
-def list_cursors(service: Served) -> CursorList:
-    """All cursors, the oldest first."""
-    return CursorList(cursors=[_state(service, record) for record in service.cursors.records()])
+def list_cursors(service: Served, holder: CursorHolder) -> CursorList:
+    """The cursors that were opened with the caller's token, and for an admin all; the oldest first."""
+    return CursorList(cursors=[_state(service, record) for record in service.cursors.records(holder)])
 
 
 @router.get("/{cursor}", summary="Describe a cursor")
-def describe_cursor(cursor: CursorId, service: Served) -> CursorState:
+def describe_cursor(cursor: CursorId, service: Served, holder: CursorHolder) -> CursorState:
     """What it follows, and how far it is."""
-    return _state(service, service.cursors.record(cursor))
+    return _state(service, service.cursors.record(cursor, holder))
 
 
 @router.delete("/{cursor}", summary="Close a cursor")
-def close_cursor(cursor: CursorId, service: Served) -> Response:
+def close_cursor(cursor: CursorId, service: Served, holder: CursorHolder) -> Response:
     """Forget it."""
-    service.cursors.close(cursor)
+    service.cursors.close(cursor, holder)
     return JSONResponse({"ok": True})
 
 
@@ -57,6 +57,7 @@ def close_cursor(cursor: CursorId, service: Served) -> Response:
 async def fetch(
     cursor: CursorId,
     service: Served,
+    holder: CursorHolder,
     signal: Signal,
     rows: Annotated[int, Query(ge=1, le=_MOST_ROWS, description="At most so many rows.")] = 1000,
     after: Annotated[
@@ -70,7 +71,7 @@ async def fetch(
     loop_end = wait
     while True:
         event = signal.event()
-        found = await run_in_threadpool(service.cursors.fetch, cursor, rows, position)
+        found = await run_in_threadpool(service.cursors.fetch, cursor, holder, rows, position)
         if found.given or loop_end <= 0 or signal.stopping:
             break
         seconds = min(loop_end, 1.0)

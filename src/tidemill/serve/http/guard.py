@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
-from tidemill.serve.access.tokens import Role
+from tidemill.serve.access.tokens import Role, owner
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.logs.caller import CALLER, Caller
 from tidemill.serve.logs.events import CONNECTION_REFUSED
@@ -38,7 +38,8 @@ _HEADERS = (
 
 
 class Guard:
-    """ASGI middleware that refuses requests, and notes the caller's role in ``scope["state"]["role"]``."""
+    """ASGI middleware that refuses requests, and notes the caller's role and who owns its
+    cursors in ``scope["state"]``, as ``role`` and ``owner``."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
@@ -78,7 +79,7 @@ class Guard:
                 hint="--allow-host NAME for a name that leads here",
             )
         origin = headers.get("origin")
-        if origin is not None and (scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")):
+        if origin is not None:
             asked = urlparse(origin)
             if asked.netloc.lower() != headers.get("host", "").lower():
                 return TidemillError(
@@ -94,8 +95,10 @@ class Guard:
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > settings.max_body_bytes:
             return too_large(settings.max_body_bytes)
-        role = self._service.tokens.role(_token(headers))
+        token = _token(headers)
+        role = self._service.tokens.role(token)
         scope.setdefault("state", {})["role"] = role
+        scope["state"]["owner"] = owner(None if self._service.tokens.open else token)
         scope["state"]["caller"].role = role.name.lower()
         if role is Role.NOBODY and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDER):
             return TidemillError(

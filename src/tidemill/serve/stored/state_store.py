@@ -17,20 +17,25 @@ CREATE TABLE IF NOT EXISTS generations (
   number INTEGER PRIMARY KEY, base INTEGER NOT NULL, durable INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS cursors (
-  id TEXT PRIMARY KEY, asked TEXT NOT NULL, position TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL
+  id TEXT PRIMARY KEY, asked TEXT NOT NULL, position TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL,
+  owner TEXT
 );
 """
 
 
 @dataclass(frozen=True)
 class CursorRecord:
-    """A cursor as it is stored: what was asked for, as JSON, its position, and when it was made and used (seconds)."""
+    """A cursor as it is stored: what was asked for, as JSON, its position, and when it was made and used (seconds).
+
+    ``owner`` says who may use it; None for one of an older server, which may be used by whoever knows the id.
+    """
 
     id: str
     asked: str
     position: str
     created: float
     used: float
+    owner: str | None = None
 
 
 class StateStore:
@@ -57,6 +62,8 @@ class StateStore:
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
+            if "owner" not in [row[1] for row in self._database.execute("PRAGMA table_info(cursors)")]:
+                self._database.execute("ALTER TABLE cursors ADD COLUMN owner TEXT")
         except (OSError, sqlite3.Error) as error:
             raise _unusable(str(directory), error) from error
 
@@ -82,10 +89,10 @@ class StateStore:
         """Note that an epoch of the newest generation is durable."""
         self._run("UPDATE generations SET durable = ? WHERE number = (SELECT max(number) FROM generations)", (epoch,))
 
-    def add_cursor(self, id_: str, asked: str, position: str) -> None:
+    def add_cursor(self, id_: str, asked: str, position: str, owner: str) -> None:
         """Store a new cursor."""
         now = time.time()
-        self._run("INSERT INTO cursors VALUES (?, ?, ?, ?, ?)", (id_, asked, position, now, now))
+        self._run("INSERT INTO cursors VALUES (?, ?, ?, ?, ?, ?)", (id_, asked, position, now, now, owner))
 
     def move_cursor(self, id_: str, position: str) -> None:
         """Store the position of a cursor, durably when this returns."""
@@ -109,7 +116,7 @@ class StateStore:
         return int(self._run("SELECT count(*) FROM cursors")[0][0])
 
     def _cursors(self, rest: str, values: Sequence[object] = ()) -> Iterator[CursorRecord]:
-        rows = self._run(f"SELECT id, asked, position, created, used FROM cursors {rest}", values)
+        rows = self._run(f"SELECT id, asked, position, created, used, owner FROM cursors {rest}", values)
         return (CursorRecord(*row) for row in rows)
 
     def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

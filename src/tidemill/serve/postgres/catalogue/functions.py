@@ -1,4 +1,5 @@
-"""Functions about the catalogue, as macros of DuckDB; all have names of their own, so none stands for one of DuckDB's.
+"""Functions about the catalogue, as macros of DuckDB; all have names of their own, and none stands for one of
+DuckDB's but ``octet_length``.
 
 Those that depend on the connection are in :mod:`tidemill.serve.postgres.query.session_functions`.
 """
@@ -68,6 +69,12 @@ def macros() -> Iterator[str]:
     for name, (argument, body) in _ONE.items():
         if name not in LOOKING_UP:
             yield _macro(name, [(argument, body)])
+
+
+def of_values() -> Iterator[str]:
+    """The statement that lets ``octet_length`` take texts as well as binary values, in place of DuckDB's own."""
+    binary, text = "system.main.octet_length(CAST(x AS BLOB))", "strlen(CAST(x AS VARCHAR))"
+    yield f"CREATE MACRO octet_length(x) AS CASE typeof(x) WHEN 'BLOB' THEN {binary} ELSE {text} END"
 
 
 def looking_up() -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from tidemill.errors import TidemillError
-from tidemill.serve.postgres.catalogue.functions import looking_up, macros
+from tidemill.serve.postgres.catalogue.functions import looking_up, macros, of_values
 from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled
 from tidemill.serve.postgres.query.parsing import too_deep
 from tidemill.serve.postgres.query.view_rows import ViewRows
@@ -102,7 +102,7 @@ class DuckDBEngine:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         database = duckdb.connect(":memory:", config=self._config)
-        for statement in macros():
+        for statement in (*macros(), *of_values()):
             database.execute(statement)
         database.execute("SET lock_configuration = true")
         return database
@@ -138,6 +138,8 @@ class DuckDBEngine:
         number, what, state = _STATES.get(kind, ("TM8126", "the query failed in DuckDB", "22000"))
         if said.startswith("Division by zero"):
             state = "22012"
+        elif kind == "ConversionException" and "field value out of range" in said:
+            state = "22008"
         elif "Table" in said and "does not exist" in said:
             state = "42P01"
         return PostgresError(number, what, said, "DuckDB answers it: see docs/postgres.md for the dialect", state)

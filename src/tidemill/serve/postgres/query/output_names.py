@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemill.serve.postgres.query.names import function_name
+from tidemill.serve.postgres.query.parsing import WRITTEN
 
-_NAMES = {
-    "current_timestamp": "now",
-    "count_if": "count_if",
-    "array_size": "array_length",
-    "timestamp_trunc": "date_trunc",
-    "str_position": "position",
-    "regexp_like": "?column?",
-    "stddev_samp": "stddev_samp",
-    "group_concat": "string_agg",
-}
+_TRIMMED = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 def name_outputs(tree: exp.Query) -> None:
@@ -35,7 +26,21 @@ def name_outputs(tree: exp.Query) -> None:
 
 def _name(node: exp.Expr) -> str:
     match node:
-        case exp.Paren() | exp.Bracket() | exp.Collate() | exp.Distinct() | exp.Filter() | exp.Window():
+        case exp.Case():
+            return "case"
+        case exp.Trim() if node.meta.get(WRITTEN) == "trim":
+            return _TRIMMED.get(str(node.args.get("position") or "").upper(), "btrim")
+        case _ if WRITTEN in node.meta and not isinstance(node, exp.Cast | exp.Exists):
+            return str(node.meta[WRITTEN])
+        case (
+            exp.Paren()
+            | exp.Bracket()
+            | exp.Collate()
+            | exp.Distinct()
+            | exp.Filter()
+            | exp.Window()
+            | exp.WithinGroup()
+        ):
             return _name(node.this)
         case exp.Cast():
             inner = _name(node.this)
@@ -46,8 +51,6 @@ def _name(node: exp.Expr) -> str:
             return _name(node.expression)
         case exp.Identifier():
             return node.name
-        case exp.Case():
-            return "case"
         case exp.Exists():
             return "exists"
         case exp.Array():
@@ -57,9 +60,8 @@ def _name(node: exp.Expr) -> str:
             return (inside[0].alias or _name(inside[0])) if len(inside) == 1 else "?column?"
         case exp.Boolean():
             return "bool"
-        case exp.Func() if not isinstance(node, exp.Binary | exp.Connector):
-            name = function_name(node)
-            return _NAMES.get(name, name)
+        case exp.Interval():
+            return "interval"
     return "?column?"
 
 

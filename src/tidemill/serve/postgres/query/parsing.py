@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.postgres import PostgresParser
 
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.protocol.errors import not_supported
 
 DIALECT = "postgres"
+WRITTEN = "written"
+"""Metadata of a function call: its name as the query writes it, in lower case."""
+
+
+class PostgresAsWritten(Postgres):
+    """PostgreSQL's dialect, whose trees keep the names of functions: sqlglot has one class for ``pow`` and ``^``."""
+
+    class Parser(PostgresParser):
+        """Notes the name of each function call as :data:`WRITTEN`."""
+
+        def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
+            token = self._curr
+            found: exp.Expr | None = super()._parse_function_call(*args, **options)
+            if found is not None and token is not None:
+                found.meta.setdefault(WRITTEN, token.text.lower())
+            return found
 
 
 def parse_query(text: str) -> exp.Query:
@@ -21,7 +41,7 @@ def parse_query(text: str) -> exp.Query:
         TM8123 when it cannot be parsed, TM8110 when it writes or locks, TM8124 when it is nested too deeply.
     """
     try:
-        found = sqlglot.parse(text, read=DIALECT)
+        found = sqlglot.parse(text, read=PostgresAsWritten)
     except SqlglotError as error:
         raise _unparsed(error) from error
     except RecursionError as error:

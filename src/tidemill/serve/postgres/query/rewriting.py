@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
 
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.catalogue import functions
+from tidemill.serve.postgres.protocol.errors import not_supported
 from tidemill.serve.postgres.query.names import function_name
 from tidemill.serve.postgres.query.parsing import too_deep
 from tidemill.serve.postgres.query.session_functions import Connection, regclass, regtype, session_value
@@ -29,6 +31,8 @@ _OPERATORS = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like, "
               "-": exp.Sub, "<": exp.LT, ">": exp.GT, "<=": exp.LTE, ">=": exp.GTE}  # fmt: skip
 _UNBOUNDED = "DECIMAL(38, 10)"
 """What ``numeric`` without precision is here."""
+_NUMERIC_FORMAT = re.compile(r"(?=.*[90])(FM|[90.,GDSLV ]|MI|PL|SG|PR|TH|RN|EEEE)+", re.IGNORECASE)
+"""Formats of numbers for ``to_char``."""
 
 
 def rewrite(tree: exp.Query, at: Connection) -> bool:
@@ -42,10 +46,13 @@ def rewrite(tree: exp.Query, at: Connection) -> bool:
     Raises
     ------
     TidemillError
-        TM8121 for a function that may not be called.
+        TM8121 for a function that may not be called; TM8111 for ``to_char`` of numbers and paths that are no literals.
     """
     _replace_collations(tree)
     _replace_operators(tree)
+    _replace_json_paths(tree)
+    _check_numeric_formats(tree)
+    _replace_current_times(tree)
     looks_up = _replace_functions(tree, at)
     for cast in list(tree.find_all(exp.Cast)):
         _replace_cast(cast, at)
@@ -79,6 +86,40 @@ def _replace_operators(tree: exp.Query) -> None:
             )
         found: exp.Expr = kind(this=node.this, expression=node.expression)
         node.replace(exp.Not(this=exp.Paren(this=found)) if name.startswith("!") else found)
+
+
+def _replace_json_paths(tree: exp.Query) -> None:
+    """``x #> '{a,0}'`` and ``x #>> '{a,0}'`` as ``x -> '$.a[0]'`` and ``x ->> '$.a[0]'``."""
+    for node in list(tree.find_all(exp.JSONBExtract, exp.JSONBExtractScalar)):
+        path, scalar = node.expression, isinstance(node, exp.JSONBExtractScalar)
+        while isinstance(path, exp.Cast | exp.Paren):
+            path = path.this
+        text = str(path.this).strip() if isinstance(path, exp.Literal) else ""
+        if not (text.startswith("{") and text.endswith("}")) or "\\" in text:
+            raise not_supported(
+                f"{'#>>' if scalar else '#>'} {path.sql()}"[:80], "write the path as '{a,b}', or use -> and ->>"
+            )
+        keys = [k.strip().removeprefix('"').removesuffix('"') for k in text[1:-1].split(",") if k.strip()]
+        steps = [exp.JSONPathSubscript(this=int(k)) if k.isdigit() else exp.JSONPathKey(this=k) for k in keys]
+        kind = exp.JSONExtractScalar if scalar else exp.JSONExtract
+        node.replace(kind(this=node.this, expression=exp.JSONPath(expressions=[exp.JSONPathRoot(), *steps])))
+
+
+def _check_numeric_formats(tree: exp.Query) -> None:
+    """``to_char(1234.5, '9,999.00')`` has no counterpart: the engines take the format for one of times."""
+    for node in tree.find_all(exp.TimeToStr):
+        written = node.args.get("format")
+        text = str(written.this) if isinstance(written, exp.Literal) else ""
+        text = text.replace("%u", "D").replace("%M", "MI")  # as sqlglot has put those letters
+        if _NUMERIC_FORMAT.fullmatch(text):
+            raise not_supported(f"to_char of a number, '{text[:40]}'", "round the number and cast it to text")
+
+
+def _replace_current_times(tree: exp.Query) -> None:
+    """``CURRENT_DATE`` and ``CURRENT_TIMESTAMP`` by ``now()``: DuckDB takes them for result columns of those names."""
+    for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp)):
+        now = exp.Anonymous(this="now")
+        node.replace(exp.cast(now, "DATE") if isinstance(node, exp.CurrentDate) else now)
 
 
 def _replace_functions(tree: exp.Query, at: Connection) -> bool:

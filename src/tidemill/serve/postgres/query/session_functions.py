@@ -81,7 +81,7 @@ def _setting(arguments: list[exp.Expr], at: Connection) -> exp.Expr:
 
 
 _VALUES: dict[str, Callable[[list[exp.Expr], Connection], exp.Expr]] = {
-    "version": lambda _, at: _text(VERSION),
+    **dict.fromkeys(("version", "current_version"), lambda _, at: _text(VERSION)),
     **dict.fromkeys(("current_database", "current_catalog"), lambda _, at: _text(at.database)),
     "current_schema": lambda _, at: _text(PUBLIC),
     "current_schemas": _schemas,
