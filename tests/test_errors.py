@@ -30,6 +30,12 @@ def test_what_is_raised_is_documented_and_vice_versa() -> None:
     assert string_numbers() == set(documented())
 
 
+def test_errors_can_be_written_as_utf8() -> None:
+    error = TidemillError("TM2001", "what \ud800", got="\udcff", hint="ü \udfff")
+    assert (error.what, error.got, error.hint) == ("what \\ud800", "\\udcff", "ü \\udfff")
+    assert error.message().encode()
+
+
 def test_what_docstrings_promise_exists() -> None:
     assert set(mentioned()) <= set(documented())
 

@@ -22,7 +22,7 @@ from tidemill.errors import TidemillError
 from tidemill.formats.adaptor import pool
 from tidemill.formats.adaptor.checking import check_source
 from tidemill.formats.adaptor.format import ADAPTOR_OPTIONS, AdaptorFormat
-from tidemill.formats.adaptor.process import Process
+from tidemill.formats.adaptor.process import Process, Task
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.registry import lookup
 
@@ -409,8 +409,27 @@ def test_sources_that_cannot_be_loaded() -> None:
         assert got.split(": ")[-1] in error.value.got and (
             not got.startswith("line") or error.value.got.startswith(got)
         )
-    with pytest.raises(TidemillError, match="TM8345"):
-        check_source("import os\nos._exit(1)")
+
+
+def test_what_happened_to_a_process_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, endless = "while True: pass", "import time\ntime.sleep(1000)"
+    pipe = "import os\nfor d in range(3, 20):\n  try:\n    os.write(d, b'\\5\\0\\0\\0hello')\n  except OSError: pass"
+    for source, got in (
+        ("import os\nos._exit(7)", "the process ended with code 7"),
+        ("import os\nos._exit(0)", "the process ended with code 0"),
+        ("import ctypes\nctypes.string_at(0)", "the process was ended by signal 11"),
+        (pipe, "the source wrote into the pipe"),
+        (loop, "a time-out"),
+        (endless, "a time-out"),
+    ):
+        monkeypatch.setattr("tidemill.formats.adaptor.process._START_SECONDS", 1.0 if got == "a time-out" else 10.0)
+        with pytest.raises(TidemillError, match="TM8345") as error:
+            check_source(source)
+        assert error.value.got.startswith(got) and error.value.hint, error.value
+    monkeypatch.setattr("tidemill.formats.adaptor.process._START_SECONDS", 30.0)
+    with pytest.raises(TidemillError, match="TM8345") as error:
+        Process(Task(loop, (), (), 1, 512 << 20, -2.0))  # what the limit of computing time does
+    assert error.value.got.startswith("a time-out")
 
 
 def test_processes_are_reused_and_end(seed: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 from serving import Served
@@ -82,6 +83,10 @@ def test_changes_until_the_call_is_cancelled(serve: ServeFactory, tmp_path: Path
         (b"[1]", "TM8040"),
         (b'{"view": "v", "sql": "s"}', "TM8040"),
         (b'{"view": 1}', "TM8040"),
+        (b"[" * 100_000, "TM8040"),
+        (b'{"view": "\\ud800"}', "TM8040"),
+        (b'{"view": "spending", "where": "\\udfff"}', "TM8040"),
+        (b"\xff", "TM8040"),
         (b'{"view": "spending", "epoc": 1}', "TM8040"),
         (b'{"view": "nothing"}', "TM2012"),
         (b'{"changes": "spending", "from": "x"}', "TM8013"),
@@ -101,6 +106,32 @@ def test_wrong_tickets(serve: ServeFactory, tmp_path: Path, asked: bytes, expect
     with pytest.raises(flight.FlightServerError) as error:
         list(client.do_action(flight.Action("nothing", b"")))
     assert number(error) == "TM8041"
+    client.close()
+
+
+def test_what_flight_does_not_do_has_a_number(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(flight_port=0)
+    orders(served, tmp_path)
+    served.mill.advance()
+    client = flight.connect(served.server.addresses["flight"])
+    descriptor, rows = flight.FlightDescriptor.for_path("spending"), pa.table({"a": [1]})
+
+    def put() -> None:
+        writer, _ = client.do_put(descriptor, rows.schema)
+        with writer:
+            writer.write_table(rows)
+
+    def exchange() -> None:
+        writer, reader = client.do_exchange(descriptor)
+        with writer:
+            reader.read_chunk()
+
+    for call in (put, exchange):
+        with pytest.raises(flight.FlightServerError, match="TM8041"):
+            call()
+    assert client.get_schema(descriptor).schema.names == ["customer", "n", "amount"]
+    with pytest.raises(pa.ArrowException, match="TM2012"):
+        client.get_schema(flight.FlightDescriptor.for_path("nothing"))
     client.close()
 
 

@@ -172,9 +172,10 @@ def test_statements_that_are_too_deeply_nested_have_one_number(serve: ServeFacto
                 call(query)
 
 
-def test_a_body_that_is_no_text_has_not_the_right_form(serve: ServeFactory) -> None:
+def test_a_body_that_cannot_be_read_has_not_the_right_form(serve: ServeFactory) -> None:
     served, headers = serve(), {"Content-Type": "application/json"}
-    for body in (b"\xff", b'{"statement": "SELECT 1', b'{"statement": "\xff"}'):
+    deep = (b"[" * 100_000, b'{"statement": ' * 10_000, b'{"statement": ' + b"9" * 100_000 + b"}")
+    for body in (b"\xff", b'{"statement": "SELECT 1', b'{"statement": "\xff"}', b'{"\\ud800": 1}', *deep):
         response = served.http.post("/v1/sql", content=body, headers=headers)
         assert (response.status_code, response.json()["number"]) == (422, "TM8011"), body
 

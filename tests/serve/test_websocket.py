@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from serving import Served, summed
 from test_http import orders, write
-from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 ServeFactory = Callable[..., Served]
@@ -62,6 +61,11 @@ def test_several_subscriptions_over_one_connection(serve: ServeFactory, tmp_path
 @pytest.mark.parametrize(
     ("message", "number"),
     [
+        ('{"subscribe": 2, "views": ["\\ud800"]}', "TM8018"),
+        ('{"subscribe": "\\udfff", "views": ["spending"]}', "TM8018"),
+        ("[" * 100_000, "TM8018"),
+        ('{"subscribe": ' + "9" * 10_000 + "}", "TM8018"),
+        (b'{"subscribe": 2, "views": ["spending"]}', "TM8018"),
         ("no json", "TM8018"),
         ("[]", "TM8018"),
         ('{"subscribe": 1}', "TM8018"),
@@ -76,19 +80,21 @@ def test_several_subscriptions_over_one_connection(serve: ServeFactory, tmp_path
     ],
 )
 def test_wrong_messages_are_answered_and_the_connection_goes_on(
-    serve: ServeFactory, tmp_path: Path, message: str, number: str
+    serve: ServeFactory, tmp_path: Path, message: str | bytes, number: str
 ) -> None:
     served = serve()
     orders(served, tmp_path)
     served.mill.advance()
     with connect(address(served)) as socket:
+        ask(socket, subscribe=6, views=["spending"], **{"from": "now"})
         socket.send(message)
-        answer = json.loads(socket.recv(timeout=30))
+        answer = until(socket, lambda taken: bool(taken) and taken[-1]["kind"] == "error")[-1]
         assert (answer["kind"], answer["number"]) == ("error", number)
         ask(socket, subscribe=7, views=["spending"], **{"from": "now"})
         write(tmp_path / "data", "0.csv", (1, 1.0, "I"))
         served.mill.advance()
-        assert until(socket, lambda taken: any(m["kind"] == "changes" for m in taken))[-1]["id"] == 7
+        found = until(socket, lambda taken: {m["id"] for m in taken if m["kind"] == "changes"} == {6, 7})
+        assert not [m for m in found if m["kind"] == "error"]
 
 
 def test_a_client_that_goes_leaves_nothing(serve: ServeFactory, tmp_path: Path) -> None:
@@ -103,10 +109,6 @@ def test_a_client_that_goes_leaves_nothing(serve: ServeFactory, tmp_path: Path) 
         wait_until(lambda: served.service.subscribers == 1)
         socket.socket.close()
         wait_until(lambda: served.service.subscribers == 0)
-    with connect(address(served)) as socket:
-        socket.send(b"binary")
-        with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=30)
 
 
 def test_another_origin_gets_no_connection(serve: ServeFactory) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -102,7 +103,8 @@ class Process:
             )
         except OSError as error:
             shutil.rmtree(self._directory, ignore_errors=True)
-            raise does_not_start(str(error)) from error
+            hint = "make room for processes and memory; it is tried again"
+            raise does_not_start(str(error), hint) from error
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._to, False)
@@ -110,7 +112,7 @@ class Process:
         try:
             answer = self._ask(task.shown(), _START_SECONDS)
         except EndedError as error:
-            raise does_not_start(error.reason) from error
+            raise does_not_start(*_loading_ended(error.reason, self._process.returncode)) from error
         if "error" in answer:
             self.close()
             raise not_loaded(plain(answer["error"]), line_of(answer.get("line")))
@@ -222,11 +224,34 @@ def not_loaded(error: str, line: int | None) -> TidemillError:
     )
 
 
-def does_not_start(got: str) -> FormatError:
+def _loading_ended(reason: Ending, code: int) -> tuple[str, str]:
+    """What happened while a source was loaded, and what to do about it.
+
+    ``code`` is how the process has ended, as in ``subprocess``: that of its own, or a signal as a negative number.
+    """
+    if reason == "adaptor_bad_answer":
+        return "the source wrote into the pipe of its process", "a source writes only into files that it opened"
+    if reason == "adaptor_timeout" or code == -signal.SIGXCPU:
+        return (
+            f"a time-out: the source was not loaded within {_START_SECONDS:g} seconds, or used up its computing time",
+            "whatever the source does outside of decode has to end soon; it is tried again",
+        )
+    if code < 0:
+        return (
+            f"the process was ended by signal {-code} while the source was loaded",
+            "a crash of a module that it imports, or too little memory: raise adaptorMemory; it is tried again",
+        )
+    return (
+        f"the process ended with code {code} while the source was loaded",
+        "a source must not end its process; where it does not, raise adaptorMemory",
+    )
+
+
+def does_not_start(got: str, hint: str) -> FormatError:
     """TM8345."""
     return FormatError(
         "TM8345",
         "the process of an adaptor does not start",
         got=got,
-        hint="raise adaptorMemory, or make room for processes and memory; it is tried again",
+        hint=hint,
     )

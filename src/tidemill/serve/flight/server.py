@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 _MOST_ROWS = 50_000
 _WAIT_SECONDS = 0.05
 _TOKEN = "token"
+_ONLY_READS = "DoGet reads, the action sql executes statements; rows come from the sources of tables"
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -56,7 +57,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
         """The views that can be read now."""
         self._require(context, Role.READ)
-        snapshot = self._service.mill.snapshot()
+        snapshot = self._numbered(self._service.mill.snapshot)
         for name in snapshot.catalog.views:
             if snapshot.readable_at(name, snapshot.version.epoch):
                 yield self._info(flight.FlightDescriptor.for_path(name), {"view": name}, _columns(snapshot, name))
@@ -66,13 +67,17 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         self._require(context, Role.READ)
         return self._numbered(lambda: self._described(descriptor))
 
+    def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
+        """The schema that :meth:`get_flight_info` gives. PyArrow sends errors of this call as texts without details."""
+        return flight.SchemaResult(self.get_flight_info(context, descriptor).schema)
+
     def _described(self, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         snapshot = self._service.mill.snapshot()
         if descriptor.descriptor_type == flight.DescriptorType.PATH:
             name = b".".join(descriptor.path).decode("utf-8", "replace").lower()
             snapshot.check_readable(name, None)
             return self._info(descriptor, {"view": name}, _columns(snapshot, name))
-        kind, ticket = ticket_of(descriptor.command)
+        kind, ticket = ticket_of(descriptor.command or b"")
         if kind == "changes":
             follower = self._service.subscriptions.follower(asked_in(ticket))
             return self._info(descriptor, ticket, _change_schema(follower))
@@ -146,9 +151,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         """``sql`` executes the statement in the body, as the token's role allows; gives JSON."""
         role = self._require(context, Role.READ)
         if action.type != "sql":
-            raise _flight_error(
-                TidemillError("TM8041", "there is no such Flight action", got=action.type[:40], hint="sql")
-            )
+            raise _no_action(action.type[:40], "sql")
         statement = action.body.to_pybytes().decode("utf-8", "replace")
         answer = self._numbered(lambda: self._service.execute(statement, role))
         if isinstance(answer, Rows):
@@ -156,6 +159,16 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         else:
             text = json.dumps({"epoch": answer.epoch, **({"plan": answer.text} if isinstance(answer, Text) else {})})
         yield flight.Result(text.encode())
+
+    def do_put(self, context: Any, descriptor: flight.FlightDescriptor, reader: Any, writer: Any) -> None:
+        """TM8041: rows come from the sources of tables."""
+        self._require(context, Role.READ)
+        raise _no_action("DoPut", _ONLY_READS)
+
+    def do_exchange(self, context: Any, descriptor: flight.FlightDescriptor, reader: Any, writer: Any) -> None:
+        """TM8041, as :meth:`do_put`."""
+        self._require(context, Role.READ)
+        raise _no_action("DoExchange", _ONLY_READS)
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         """The actions there are."""
@@ -214,6 +227,10 @@ class _TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 def _flight_error(error: TidemillError) -> flight.FlightServerError:
     return flight.FlightServerError(error.message(), extra_info=json.dumps(described(error)).encode())
+
+
+def _no_action(got: str, hint: str) -> flight.FlightServerError:
+    return _flight_error(TidemillError("TM8041", "there is no such Flight action", got=got, hint=hint))
 
 
 def _other_columns(view: str, epoch: int) -> TidemillError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from tidemill.errors import TidemillError, nearest
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
+from tidemill.serve.encoding.client_json import read_json
 
 _Types = Mapping[str, type | tuple[type, ...]]
 _VIEW: _Types = {"view": str, "epoch": int, "columns": str, "where": str}
@@ -23,7 +23,7 @@ def ticket_of(data: bytes) -> tuple[str, dict[str, Any]]:
     ``{"changes": NAME, "from", "columns", "where", "durable"}`` for changes until the call is cancelled.
     """
     try:
-        found = json.loads(data)
+        found = read_json(data)
     except ValueError as error:
         raise _no_ticket(str(error)) from error
     kinds = [k for k in _KINDS if isinstance(found, dict) and k in found]

@@ -122,8 +122,8 @@ async def _http(request: Request, error: Exception) -> Response:
     refused = request.scope["state"].get("refused")
     if refused is not None:  # FastAPI makes status 400 of whatever reading a body raises
         return _problem(request, refused)
-    if error.status_code == 400:  # so is a body that is no text, or whose client goes before its end
-        got, hint = str(error.detail)[:200], "send JSON in UTF-8, whole"
+    if error.status_code == 400:  # so is a body that is no text or nested too deeply, or whose client goes
+        got, hint = str(error.detail)[:200], "send JSON in UTF-8, whole, without deep nesting or very long numbers"
         return _problem(request, TidemillError("TM8011", "the request has not the right form", got=got, hint=hint))
     got = f"{request.method} {request.url.path}"[:200]
     hint = "/openapi.json lists all paths and methods"

@@ -18,6 +18,7 @@ from tidemill.serve.access.tokens import Role
 from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Unreadable
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
+from tidemill.serve.encoding.client_json import read_json
 from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
@@ -267,9 +268,12 @@ async def websocket(socket: WebSocket) -> None:
     connection = _Connection(service, signal, socket)
     try:
         while True:
-            await connection.receive(await socket.receive_text())
-    except (WebSocketDisconnect, KeyError):
-        pass  # the client has gone, or sent a binary message
+            message = await socket.receive()
+            if message["type"] == "websocket.disconnect":
+                break
+            await connection.receive(message.get("text"))
+    except WebSocketDisconnect:
+        pass  # the client has gone while something was sent
     finally:
         await connection.close()
 
@@ -282,23 +286,29 @@ class _Connection:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sending = asyncio.Lock()
 
-    async def receive(self, text: str) -> None:
-        """Do what a message asks for; what is wrong with it is answered."""
+    async def receive(self, text: str | None) -> None:
+        """Do what a message asks for; what is wrong with it is answered. ``text`` is None for a binary message."""
         id_: object = None
         try:
             message = _message(text)
             id_ = message.get("subscribe", message.get("unsubscribe"))
-            if "unsubscribe" in message:
-                await self._cancel(str(id_))
-                await self._send({"id": id_, "kind": "unsubscribed"})
+            if "unsubscribe" not in message:
+                await self._subscribe(id_, message)
                 return
-            if str(id_) in self._tasks or len(self._tasks) >= _MOST_SUBSCRIPTIONS:
-                raise _no_message(f"subscription {id_!r} is there already, or there are {_MOST_SUBSCRIPTIONS}")
-            asked, reset = _asked(message)
-            follower, lost = await run_in_threadpool(_follower, self._service, asked, reset)
+            await self._cancel(str(id_))
+            answer: dict[str, object] = {"id": id_, "kind": "unsubscribed"}
         except TidemillError as error:
-            await self._send({"id": id_, "kind": "error", **described(error)})
-            return
+            answer = {"id": id_, "kind": "error", **described(error)}
+        except Exception as error:
+            self._service.server_log.broken("WebSocket", error)
+            answer = {"id": id_, "kind": "error", **described(unexpected(error))}
+        await self._send(answer)
+
+    async def _subscribe(self, id_: object, message: dict[str, object]) -> None:
+        if str(id_) in self._tasks or len(self._tasks) >= _MOST_SUBSCRIPTIONS:
+            raise _no_message(f"subscription {id_!r} is there already, or there are {_MOST_SUBSCRIPTIONS}")
+        asked, reset = _asked(message)
+        follower, lost = await run_in_threadpool(_follower, self._service, asked, reset)
         task = asyncio.create_task(self._follow(id_, follower, asked, reset, lost))
         self._tasks[str(id_)] = task
 
@@ -354,9 +364,11 @@ class _Connection:
 _MOST_SUBSCRIPTIONS = 1000
 
 
-def _message(text: str) -> dict[str, object]:
+def _message(text: str | None) -> dict[str, object]:
+    if text is None:
+        raise _no_message("a binary message: JSON is sent as text")
     try:
-        found = json.loads(text)
+        found = read_json(text)
     except ValueError as error:
         raise _no_message(str(error)) from error
     kinds = ("subscribe", "unsubscribe")
