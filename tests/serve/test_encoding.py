@@ -6,13 +6,14 @@ import csv
 import datetime as dt
 import io
 import json
+import math
 import random
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 
-from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, WEIGHT
+from tidemill.schema import DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, WEIGHT, YEAR_MONTH
 from tidemill.serve.encoding import json_rows
 from tidemill.serve.encoding.formats import format_of
 from tidemill.sinks import json_lines
@@ -53,3 +54,21 @@ def test_timestamps_keep_their_microseconds(seed: int, zone: str) -> None:
     weighted = table.append_column(WEIGHT, pa.repeat(pa.scalar(1), len(values)))
     changes = json.loads(json_rows.changes(1, "v", weighted, zone))["changes"]
     assert changes == [{"weight": 1, "t": t, "n": n, "l": [t]} for t, n in wanted]
+
+
+def test_intervals_and_numbers_that_are_none() -> None:
+    """As docs/server.md has them."""
+    table = pa.table(
+        {
+            "f": [math.nan, math.inf, -math.inf, 1.5],
+            "d": pa.array([86_400_000_000, -1, None, 0], DAY_TIME),
+            "m": pa.array([14, -1, None, 0], YEAR_MONTH),
+        }
+    )
+    answer = json.loads(b"".join(json_rows.result(1, [table])))
+    assert answer["types"] == ["double", "interval day to second", "interval year to month"]
+    intervals = [[86_400_000_000, 14], [-1, -1], [None, None], [0, 0]]
+    assert [row[1:] for row in answer["rows"]] == intervals
+    assert [row[0] for row in answer["rows"]] == ["NaN", "Infinity", "-Infinity", 1.5]
+    text = b"".join(format_of("csv").body([table], "UTC")).decode()
+    assert text.splitlines()[1:] == ["nan,86400000000,14", "inf,-1,-1", "-inf,,", "1.5,0,0"]

@@ -192,3 +192,54 @@ def test_a_durable_cursor_of_a_view_that_is_not_durable_yet(serve: ServeFactory,
     served.mill.checkpoint()
     found = served.http.post(f"/v1/cursors/{cursor}/fetch").json()
     assert summed(found["changes"]) == rows_of(served) == {(1, 1, 2.5): 1}
+
+
+def test_places_of_errors_count_in_what_was_sent(serve: ServeFactory, tmp_path: Path) -> None:
+    """A statement is made of it, which the client has not seen."""
+    served = serve()
+    orders(served, tmp_path)
+    view, queries, readers = "/v1/views/spending", "/v1/queries", "/v1/readers"
+    long = "  n,\n  amount, kk"
+    reader = {"name": "r", "format": "csv", "path": str(tmp_path / "r.csv")}
+    cases: list[tuple[str, dict[str, Any], tuple[int, int] | None, str]] = [
+        (queries, {"name": "q", "sql": "SELECT kk FROM orders"}, (1, 8), "TM2004"),
+        (queries, {"name": "q", "sql": "SELECT customer,\n\n  kk AS x FROM orders"}, (3, 3), "TM2004"),
+        (
+            queries,
+            {"name": "q" * 40, "sql": "\n SELECT kk FROM orders", "properties": {"priority": "1"}},
+            (2, 9),
+            "TM2004",
+        ),
+        (queries, {"name": "q", "sql": "SELEC 1"}, (1, 1), "TM2001"),
+        (queries, {"name": "q", "sql": "SELECT (1"}, (1, 10), "TM2001"),
+        (queries, {"name": "q", "sql": "SELECT 1 +"}, (1, 11), "TM2001"),
+        (readers, {**reader, "columns": "a INT, b INTT"}, (1, 10), "TM2001"),
+        (readers, {**reader, "columns": "a INT,"}, (1, 7), "TM2001"),
+        (readers, {**reader, "columns": "a INT", "format": "csv 1"}, None, ""),
+        (view, {"where": "n>"}, (1, 3), "TM2001"),
+        (view, {"where": "n > 1 AND kk = 2"}, (1, 11), "TM2004"),
+        (view, {"columns": "n, amount, n", "where": "kk = 2"}, (1, 1), "TM2004"),
+        (view, {"columns": "customer, kk"}, (1, 11), "TM2004"),
+        (view, {"columns": long}, (2, 11), "TM2004"),
+        (view, {"columns": "n n n n n"}, (1, 5), "TM2001"),
+    ]
+    for path, given, place, number in cases:
+        response = served.http.get(path, params=given) if path == view else served.http.post(path, json=given)
+        found = response.json()
+        assert response.status_code >= 400, (given, found)
+        assert (found.get("line"), found.get("column")) == (place or (None, None)), (given, found)
+        assert not number or found["number"] == number, (given, found)
+        assert (
+            "of the query" not in f"{found}" and "of the script" not in f"{found}" and "MATERIALIZED" not in f"{found}"
+        )
+
+
+def test_empty_columns_and_conditions(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve()
+    orders(served, tmp_path)
+    for name, text in (("columns", ""), ("columns", " /* none */ "), ("where", ""), ("where", "\n")):
+        found = served.http.get("/v1/views/spending", params={name: text}).json()
+        assert (found["number"], found["got"]) == ("TM2060", f"`{name}` is {text!r}"), found
+        assert "empty" in found["what"] and "line" not in found
+        body = {"views": ["spending"], name: text}
+        assert served.http.post("/v1/cursors", json=body).json()["number"] == "TM2060"

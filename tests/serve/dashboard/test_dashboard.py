@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from decimal import Decimal
 
 import httpx
 import pytest
@@ -138,6 +139,46 @@ def test_digits_that_a_double_does_not_hold(site: Site, page: Page) -> None:
     expect(page.locator("table.rows tbody tr", has_text="big")).to_contain_text("9,007,199,254,740,993")
     site.add(("big", -9_007_199_254_740_993))
     expect(page.locator("table.rows tbody tr", has_text="big").locator("td").nth(2)).to_have_text("0")
+
+
+def test_decimals_show_the_scale_of_their_type(site: Site, page: Page, seed: int) -> None:
+    """As Python writes them; a page that reads 284013874.40 as a number has 284013874.4."""
+    chance = random.Random(seed)
+    values = []
+    for _ in range(300):
+        scale = chance.randrange(0, 12)
+        digits = chance.randrange(-(10 ** chance.randrange(1, 15)), 10 ** chance.randrange(1, 15))
+        values.append((Decimal(digits).scaleb(-scale), f"decimal(38,{scale})"))
+    page.goto(site.url)
+    found = page.evaluate(
+        """async (values) => {
+          const { cell } = await import("/dashboard/core/format.js");
+          return values.map(([value, type]) => cell(value, type));
+        }""",
+        [[float(value), type_] for value, type_ in values],
+    )
+    assert found == [f"{value:,f}" for value, _ in values]
+
+
+def test_the_area_of_a_line_begins_at_0(site: Site, page: Page) -> None:
+    page.goto(site.url)
+    ticks = page.evaluate(
+        """async (series) => {
+          const { lines } = await import("/dashboard/charts/lines.js");
+          const found = [];
+          for (const points of series) {
+            const chart = lines("drawn by a test");
+            document.body.append(chart.element);
+            chart.show(points);
+            while (!chart.element.querySelector(".area")) await new Promise(requestAnimationFrame);
+            found.push([...chart.element.querySelectorAll(".tick[text-anchor=end]")].map((t) => t.textContent));
+            chart.element.remove();
+          }
+          return found;
+        }""",
+        [[[1, 40], [2, 60]], [[1, -40], [2, -60]], [[1, 0], [2, 0]]],
+    )
+    assert all("0" in shown for shown in ticks), ticks
 
 
 def test_statements_errors_and_completion(site: Site, watched: Watched) -> None:

@@ -448,6 +448,9 @@ def parse_error(error: PySparkException, source: Source, parsed: str = "") -> Ti
     if overflowed(error):
         return too_deep(error)
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
+    context = re.search(r" SQLSTATE: \w+ == SQL \(line (\d+), position (\d+)\) ==.*$", message)
+    if context is not None:  # which counts columns from 1
+        message = f"{message[: context.start()]} (line {context[1]}, pos {int(context[2]) - 1})"
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
     if place is not None:
         line, column = int(place[1]), int(place[2]) + 1

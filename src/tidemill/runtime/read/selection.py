@@ -10,6 +10,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import Filter, Node, Project, Scan
 from tidemill.plan.lowering.analysis.calculations import calculation
+from tidemill.plan.sql.sent_text import Sent, places_in
 from tidemill.plan.sql.statements import tokens
 from tidemill.schema import WEIGHT, Field, Schema, quoted
 from tidemill.task.dataflow.calculate import calculate
@@ -80,6 +81,9 @@ class Selection:
             )
 
 
+_EXAMPLES = {"columns": "k, n + 1 AS m", "where": "n > 1"}
+
+
 def select_rows(
     plan: Callable[[str], Node], view: str, schema: Schema, columns: str = "*", where: str | None = None
 ) -> Selection:
@@ -95,13 +99,20 @@ def select_rows(
     Raises
     ------
     TidemillError
-        TM2060 for aggregates, joins, subqueries and whatever else needs more than one row at a time; otherwise as
-        ``plan``.
+        TM2060 for an empty list or condition, and for aggregates, joins, subqueries and whatever else needs more than
+        one row at a time; otherwise as ``plan``, with places in ``columns`` or ``where``.
     """
     if columns.strip() == "*" and where is None:
         return Selection(view, schema)
-    text = f"SELECT {_one_part(columns)} FROM {quoted(view)}" + ("" if where is None else f" WHERE {_one_part(where)}")
-    node = plan(text)
+    text = f"SELECT {_one_part('columns', columns)}"
+    sent = [Sent("`columns`", columns, len("SELECT "))]
+    text += f" FROM {quoted(view)}"
+    if where is not None:
+        text += " WHERE "
+        sent.append(Sent("`where`", where, len(text)))
+        text += _one_part("where", where)
+    with places_in(text, *sent):
+        node = plan(text)
     steps: list[Calculate] = []
     top = node
     while isinstance(node, Project | Filter):
@@ -117,10 +128,18 @@ def select_rows(
     return Selection(view, top.schema, node.columns, tuple(steps))
 
 
-def _one_part(text: str) -> str:
+def _one_part(name: str, text: str) -> str:
     """The text, when it cannot end the clause that it stands in."""
+    found = tokens(text)
+    if not found:
+        raise TidemillError(
+            "TM2060",
+            "the list of columns or the condition is empty",
+            got=f"`{name}` is {text[:40]!r}",
+            hint=f"leave out `{name}`, or write Spark SQL into it, such as {_EXAMPLES[name]}",
+        )
     depth = 0
-    for token, _, _ in tokens(text):
+    for token, _, _ in found:
         depth += (token == "(") - (token == ")")
         if depth < 0 or token == ";" or token.startswith("--"):
             raise TidemillError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from tidemill.plan.sql.sent_text import places_in
 from tidemill.serve.access.tokens import Role
 from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
 from tidemill.serve.http.models import Description, Executed, Plan, QueryBody, Views
@@ -22,7 +23,9 @@ def add_query(body: QueryBody, service: Served, role: CallerRole) -> Response:
     """As CREATE MATERIALIZED VIEW; what is wrong with the SQL is answered with number, line and column."""
     if body.readers is not None:
         service.check_reads(body.sql, body.readers)
-    service.execute(create_view(body), role, body.timeout)
+    statement, sent = create_view(body)
+    with places_in(statement, *sent):
+        service.execute(statement, role, body.timeout)
     return JSONResponse({"ok": True, "epoch": service.mill.epoch}, 201)
 
 

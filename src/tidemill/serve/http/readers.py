@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from tidemill.plan.sql.sent_text import places_in
 from tidemill.serve.access.tokens import Role
 from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
 from tidemill.serve.http.models import Description, Executed, Reader, ReaderBody, Readers
@@ -25,7 +26,9 @@ def list_readers(service: Served) -> Readers:
 @router.post("", dependencies=[WRITE], response_model=Executed, summary="Add a reader")
 def add_reader(body: ReaderBody, service: Served, role: CallerRole) -> Response:
     """As CREATE TABLE: a connection (a path, URL or address) and an adaptor (a format with its options)."""
-    service.execute(create_table(body), role)
+    statement, sent = create_table(body)
+    with places_in(statement, *sent):
+        service.execute(statement, role)
     return JSONResponse({"ok": True, "epoch": service.mill.epoch}, 201)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tidemill.errors import TidemillError
+from tidemill.plan.sql.sent_text import Sent
 from tidemill.serve.http.models import QueryBody, ReaderBody
 
 
-def create_table(body: ReaderBody) -> str:
-    """CREATE TABLE for a reader. TM8019 for a connection that is none."""
+def create_table(body: ReaderBody) -> tuple[str, tuple[Sent, ...]]:
+    """CREATE TABLE for a reader, and where its columns are in it. TM8019 for a connection that is none."""
     if (body.path is None) == (body.address is None):
         raise TidemillError(
             "TM8019",
@@ -17,16 +18,22 @@ def create_table(body: ReaderBody) -> str:
         )
     path = body.path if body.path is not None else f"tcp://{body.address}"
     options = ", ".join(f"{_name(k)} {_text(v)}" for k, v in {**body.options, "path": path}.items())
-    columns = f" ({body.columns})" if body.columns is not None else ""
-    return f"CREATE TABLE {_name(body.name)}{columns} USING {body.format} OPTIONS ({options})"
+    text = f"CREATE TABLE {_name(body.name)}"
+    sent: tuple[Sent, ...] = ()
+    if body.columns is not None:
+        text += " ("
+        sent = (Sent("`columns`", body.columns, len(text)),)
+        text += f"{body.columns})"
+    return f"{text} USING {body.format} OPTIONS ({options})", sent
 
 
-def create_view(body: QueryBody) -> str:
-    """CREATE MATERIALIZED VIEW for a query."""
+def create_view(body: QueryBody) -> tuple[str, tuple[Sent, ...]]:
+    """CREATE MATERIALIZED VIEW for a query, and where its SQL is in it."""
     replace = "OR REPLACE " * body.replace
     given = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in body.properties.items())
     properties = f" TBLPROPERTIES ({given})" if given else ""
-    return f"CREATE {replace}MATERIALIZED VIEW {_name(body.name)}{properties} AS {body.sql}"
+    head = f"CREATE {replace}MATERIALIZED VIEW {_name(body.name)}{properties} AS "
+    return head + body.sql, (Sent("`sql`", body.sql, len(head)),)
 
 
 def _name(name: str) -> str:

@@ -18,11 +18,11 @@ export function lines(label, height = 190) {
     if (!points.length) return;
     const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
     const [x0, x1] = [least(xs), greatest(xs)];
-    let [y0, y1] = [Math.min(options.zero ? 0 : Infinity, least(ys)), greatest(ys)];
-    if (y0 === y1) [y0, y1] = y0 === 0 ? [0, 1] : [Math.min(0, y0), Math.max(0, y0)];
+    let [y0, y1] = [Math.min(0, least(ys)), Math.max(0, greatest(ys))];  // the area begins at 0
+    if (y0 === y1) y1 = 1;
     const margin = (y1 - y0) * 0.06;
-    if (!options.zero && y0 !== 0) y0 -= margin;
-    y1 += margin;
+    if (y0 < 0) y0 -= margin;
+    if (y1 > 0) y1 += margin;
     const x = (v) => (x1 === x0 ? (LEFT + width - RIGHT) / 2 : LEFT + ((v - x0) / (x1 - x0)) * (width - LEFT - RIGHT));
     const y = (v) => height - BOTTOM - ((v - y0) / (y1 - y0)) * (height - BOTTOM - TOP);
     const shown = options.format ?? brief;
@@ -39,7 +39,7 @@ export function lines(label, height = 190) {
       svg.append(s("text", { class: "tick", x: x(mark), y: height - 5, "text-anchor": anchor }, options.time ? timeLabel(mark, step, options.local) : brief(mark)));
     }
     const path = points.map(([a, b], i) => `${i ? (options.steps ? `H${x(a).toFixed(1)}V` : `L${x(a).toFixed(1)} `) : `M${x(a).toFixed(1)} `}${y(b).toFixed(1)}`).join("");
-    svg.append(s("path", { class: "area", d: `${path}L${x(points.at(-1)[0]).toFixed(1)} ${y(Math.max(y0, 0)).toFixed(1)}L${x(x0).toFixed(1)} ${y(Math.max(y0, 0)).toFixed(1)}Z` }));
+    svg.append(s("path", { class: "area", d: `${path}L${x(points.at(-1)[0]).toFixed(1)} ${y(0).toFixed(1)}L${x(x0).toFixed(1)} ${y(0).toFixed(1)}Z` }));
     svg.append(s("path", { class: "line", d: path }));
     if (points.length <= 60) for (const [a, b] of points) svg.append(s("circle", { class: "dot", cx: x(a), cy: y(b), r: points.length > 1 ? 2 : 4 }));
   }

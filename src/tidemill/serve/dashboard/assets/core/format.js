@@ -68,6 +68,7 @@ export function quantile(numbers, q) {
 }
 
 const NUMERIC = /^(tinyint|smallint|int|bigint|float|double|decimal)/i;
+const SCALE = /^decimal\(\d+, *(\d+)\)/i;
 const FLOATING = /^(float|double)/i;
 
 export function isNumeric(type) {
@@ -89,9 +90,20 @@ export function cell(value, type) {
     if (size !== 0 && (size < 1e-4 || size >= 1e15)) return number.toExponential(4);
     return new Intl.NumberFormat("en", { maximumFractionDigits: size >= 1000 ? 2 : 4 }).format(number);
   }
-  if (isNumeric(type)) return grouped(String(value));
+  if (isNumeric(type)) return grouped(scaled(String(value), Number(SCALE.exec(type)?.[1] ?? 0)));
   if (isTime(type)) return String(value).replace("T", " ").replace(/\.(\d*?)0+(?=Z|[+-]\d|$)/, (_, digits) => (digits ? `.${digits}` : ""));
   return String(value);
+}
+
+/** A number with as many digits behind the point as its type has, never an exponent, so that points are aligned. */
+function scaled(text, scale) {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text);
+  if (!match || !scale) return text;
+  const [, sign, before, behind = "", exponent = "0"] = match;
+  const power = Number(exponent);
+  const digits = "0".repeat(Math.max(0, -power)) + before + behind + "0".repeat(Math.max(0, power));
+  const point = before.length + Math.max(0, power);
+  return `${sign}${digits.slice(0, point).replace(/^0+(?=\d)/, "")}.${digits.slice(point).slice(0, scale).padEnd(scale, "0")}`;
 }
 
 function grouped(text) {

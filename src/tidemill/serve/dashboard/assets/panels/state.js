@@ -26,7 +26,7 @@ export async function state(room, signal) {
   every(2000, signal, async () => {
     const found = await get("/v1/state", { signal });
     fill(tiles, tilesOf(found));
-    size.show(found.history.map((s) => [s.epoch, s.bytes]), { zero: true, whole: true, binary: true, format: bytes });
+    size.show(found.history.map((s) => [s.epoch, s.bytes]), { whole: true, binary: true, format: bytes });
     fill(checkpoints, table("Checkpoints", CHECKPOINTS, rowsOf(found.checkpoints), "None since the server began."));
     put(note, `${counted(found.tables.length, "table")}; rows are counted before runs are merged`);
     fill(tables, table("State tables", TABLES, found.tables.map(row), "No state yet."));
