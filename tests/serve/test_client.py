@@ -166,6 +166,14 @@ def test_nobody_answers() -> None:
         tm.connect("http://127.0.0.1:9")
 
 
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8320", "localhost:8320", "http://", "http://[x", ""])
+def test_what_is_no_url_of_a_server(url: str) -> None:
+    for kind in (tm.connect, AsyncClient):
+        with pytest.raises(tm.TidemillError, match="TM8030") as error:
+            kind(url)
+        assert "http://" in error.value.got
+
+
 def test_a_client_needs_no_spark() -> None:
     """Importing it brings neither PySpark nor Numba."""
     code = "import sys, tidemill; tidemill.connect; print('pyspark' in sys.modules, 'numba' in sys.modules)"

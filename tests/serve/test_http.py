@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from serving import Events, Served, summed
+from serving import Events, Served, summed, wait_until
 
 from tidemill.errors import TidemillError
 
@@ -170,6 +170,37 @@ def test_statements_that_are_too_deeply_nested_have_one_number(serve: ServeFacto
         for call in (served.mill.sql, served.mill.query, served.mill.explain, served.mill.script):
             with pytest.raises(TidemillError, match="TM2901"):
                 call(query)
+
+
+def test_head_is_get_without_a_body(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve()
+    orders(served, tmp_path)
+    served.mill.advance()
+    for path in (
+        "/healthz",
+        "/v1/views",
+        "/v1/views/spending",
+        "/metrics",
+        "/v1/views/nothing",
+        "/v1/views/spending/changes",
+    ):
+        found = served.http.head(path)
+        assert (found.status_code, found.content) == (404 if path.endswith("nothing") else 200, b"")
+    wait_until(lambda: served.service.subscribers == 0)
+    assert served.http.head("/v1/sql").status_code == 405
+
+
+def test_names_once_and_options_as_sql_writes_them(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve()
+    orders(served, tmp_path)
+    served.mill.advance()
+    twice = served.http.get("/v1/results", params={"views": "spending,SPENDING"})
+    assert (twice.status_code, twice.json()["number"]) == (400, "TM8015")
+    reader = {"name": "more", "format": "csv", "path": f"{tmp_path}/more/*.csv", "columns": "a INT"}
+    reader["options"] = {"header": True, "maxFilesPerTrigger": 5}
+    assert served.http.post("/v1/readers", json=reader).status_code == 201
+    again = served.http.post("/v1/readers", json=reader).json()
+    assert again["number"] == "TM2010" and "REPLACE" not in again["hint"]
 
 
 def test_a_body_that_cannot_be_read_has_not_the_right_form(serve: ServeFactory) -> None:

@@ -41,6 +41,7 @@ def test_metrics_tell_what_happened(serve: ServeFactory, tmp_path: Path) -> None
     missed = {("method", "GET"), ("route", "/v1/views/{name}"), ("status", "404")}
     assert found["tidemill_requests_total", frozenset(missed)] == 1
     names = {name for name, _ in found}
+    assert not [name for name in names if name.endswith("_created")]
     for metric in METRICS:
         shown = {"counter": "_total", "histogram": "_count", "gauge": ""}[metric.kind]
         if metric.name != "tidemill_view_remaining_bytes":

@@ -51,6 +51,8 @@ def test_queries_and_readers_are_paused_over_http(serve: ServeFactory, tmp_path:
             1,
             (data / "c.csv").stat().st_size,
         )
+        (source,) = served.http.get("/v1/sources").json()["sources"]
+        assert (source["waiting_files"], source["waiting_bytes"]) == (shown["waiting_files"], shown["waiting_bytes"])
         client.resume_reader("orders")
         while served.mill.advance() is not None:
             pass

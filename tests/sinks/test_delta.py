@@ -11,6 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sinking import Counted, plain, wait_until, weighted
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.catalog.sinks import Sink
 
 
 def transactions(path: Path) -> list[tuple[str, int]]:
@@ -63,12 +64,17 @@ def test_killed_after_a_commit(counted: Counted, seed: int, tmp_path: Path) -> N
         write_deltalake(stale, stale.to_pyarrow_table(), mode="append", commit_properties=properties)
 
 
-def test_a_table_of_somebody_else_and_a_failing_commit(counted: Counted, tmp_path: Path) -> None:
+def test_a_table_of_somebody_else_and_a_failing_commit(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file is in the place of the second directory."""
     counted.write([("a", 1)])
     counted.advance()
     write_deltalake(tmp_path / "d", counted.mill.read("v"))
     (tmp_path / "f").write_text("")
+    with pytest.raises(TidemillError, match="TM8213"):
+        counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/d')")
+    monkeypatch.setattr(Sink, "check_free", lambda _: None)  # as if the table had been made after the look
     counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/d')")
     counted.mill.sql(f"CREATE SINK f FROM v INTO delta OPTIONS (path '{tmp_path}/f', maxBackoff '50 ms')")
     wait_until(lambda: counted.sink("d")["state"] == "failed" and counted.sink("f")["state"] == "retrying")

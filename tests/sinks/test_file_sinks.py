@@ -15,6 +15,8 @@ import pytest
 from sinking import Counted, plain, wait_until, weighted
 
 from full_disk import Disk
+from tidemill.errors import TidemillError
+from tidemill.runtime.catalog.sinks import Sink
 
 
 def parquet_rows(directory: Path) -> list[dict[str, Any]]:
@@ -129,13 +131,20 @@ def test_a_full_disk(counted: Counted, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "text"), [("a.parquet", ""), ("_tidemill_sink.json", '{"sink": "another"}'), ("_tidemill_sink.json", "[")]
 )
-def test_a_directory_of_somebody_else(counted: Counted, tmp_path: Path, there: str, text: str) -> None:
-    """And another path that is no directory."""
+def test_a_directory_of_somebody_else(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, text: str
+) -> None:
+    """It is seen when the sink is created, or else by the delivery; and another path that is no directory."""
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / there).write_text(text)
     (tmp_path / "f").write_text("a file")
     counted.write([("a", 1)])
     counted.advance()
+    for target in ("parquet", "json"):
+        with pytest.raises(TidemillError, match="TM8213"):
+            counted.mill.sql(f"CREATE SINK p FROM v INTO {target} OPTIONS (path '{tmp_path}/p')")
+    assert not counted.sinks()
+    monkeypatch.setattr(Sink, "check_free", lambda _: None)  # as if the file had come after the look
     counted.mill.sql(f"CREATE SINK p FROM v INTO parquet OPTIONS (path '{tmp_path}/p')")
     counted.mill.sql(f"CREATE SINK f FROM v INTO parquet OPTIONS (path '{tmp_path}/f', maxBackoff '50 ms')")
     wait_until(lambda: counted.sink("p")["state"] == "failed" and counted.sink("f")["state"] == "retrying")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -171,6 +172,12 @@ def _has(type_: pa.DataType, what: Any) -> bool:
     return bool(what(type_)) or any(_has(type_.field(i).type, what) for i in range(type_.num_fields))
 
 
+def _check_free(path: str) -> None:
+    """TM8213 for a local directory with a Delta table."""
+    if not is_object_url(path) and (Path(path) / "_delta_log").is_dir():
+        raise foreign(path, "a Delta table that this sink did not make")
+
+
 DELTA = TargetKind(
     "delta",
     OptionGroup(
@@ -184,4 +191,5 @@ DELTA = TargetKind(
     folder.resolved,
     DeltaTarget,
     lambda _: EXACTLY_ONCE,
+    check_free=_check_free,
 )

@@ -126,7 +126,17 @@ def _kind(
     name: str, codec: Option[str], title: str, make: Callable[[Identity, Mapping[str, str]], Target]
 ) -> TargetKind:
     group = OptionGroup(title, f"Sinks `INTO {name}`.", (PATH, codec, *CONNECTION_OPTIONS.options))
-    return TargetKind(name, group, PATH, (CHANGES, SNAPSHOT), _check, folder.resolved, make, lambda _: EXACTLY_ONCE)
+    return TargetKind(
+        name,
+        group,
+        PATH,
+        (CHANGES, SNAPSHOT),
+        _check,
+        folder.resolved,
+        make,
+        lambda _: EXACTLY_ONCE,
+        check_free=folder.check_free,
+    )
 
 
 PARQUET = _kind("parquet", PARQUET_CODEC, "Sinks into Parquet files", _make_parquet)

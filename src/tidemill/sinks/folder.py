@@ -44,6 +44,13 @@ def folder(path: str, options: Mapping[str, str], sink: str) -> Folder | ObjectF
     return ObjectFolder(path, options, sink) if is_object_url(path) else Folder(path, sink)
 
 
+def check_free(path: str) -> None:
+    """TM8213 when a local directory has files, so that it cannot be a new sink's. Object stores are not asked."""
+    if is_object_url(path) or not Path(path).is_dir() or not os.access(path, os.R_OK):
+        return  # a directory that cannot be read is an error of the delivery, which is repeated
+    _check_ours(path, sorted(entry.name for entry in os.scandir(path)), None, "")
+
+
 class Folder:
     """A local directory, made when it is missing."""
 

@@ -116,6 +116,9 @@ class TargetKind:
         How often each change arrives, by the options.
     shown : callable
         A location as it is shown, without what may be secret in it.
+    check_free : callable
+        TM8213 when a new sink cannot have a location, as far as looking takes no connection. Whatever comes later is
+        found by the first delivery.
     """
 
     name: str
@@ -127,6 +130,7 @@ class TargetKind:
     make: Callable[[Identity, Mapping[str, str]], Target]
     guarantee: Callable[[Mapping[str, str]], str]
     shown: Callable[[str], str] = str
+    check_free: Callable[[str], None] = lambda _: None
 
 
 def with_epoch(changes: Sequence[Changes]) -> pa.Table:

@@ -146,7 +146,7 @@ class Catalog:
             TM2010 when the name is taken, TM4001 to TM4004 for format and options, TM2011 for opColumn,
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
-        self._check_free(statement.name)
+        self._check_free(statement.name, "table")
         table = new_table(statement, f"{statement.name}#{self.next_uid}", created_at_epoch, self.time_zone)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
@@ -175,7 +175,7 @@ class Catalog:
         self, name: str, query: str, root: Node, created_at_epoch: int, properties: Mapping[str, str] | None = None
     ) -> Catalog:
         """With one more view. TM2010 when the name is taken."""
-        self._check_free(name)
+        self._check_free(name, "view")
         view = View(name, f"{name}#{self.next_uid}", query, root, created_at_epoch, properties=dict(properties or {}))
         return replace(self, views={**self.views, name: view}, next_uid=self.next_uid + 1)
 
@@ -388,7 +388,7 @@ class Catalog:
             hint += f"; views that read it: {', '.join(readers)}"
         return TidemillError("TM2036", why, got=name, hint=hint)
 
-    def _check_free(self, name: str) -> None:
+    def _check_free(self, name: str, kind: str) -> None:
         taken = name in self.tables or name in self.views or name.endswith(NEXT)
         shown = {name.removesuffix(s) for s in (ERRORS_SUFFIX, STATUS_SUFFIX, FILES_SUFFIX)}
         if taken or shown & self.tables.keys():
@@ -396,7 +396,9 @@ class Catalog:
                 "TM2010",
                 "this name is taken",
                 got=name,
-                hint="CREATE OR REPLACE MATERIALIZED VIEW puts a new view in the place of an old one; or choose "
+                hint="choose another name, DROP the old one, or write IF NOT EXISTS"
+                if kind == "table" or name not in self.views
+                else "CREATE OR REPLACE MATERIALIZED VIEW puts a new view in the place of an old one; or choose "
                 "another name, DROP the old one, or write IF NOT EXISTS",
             )
 

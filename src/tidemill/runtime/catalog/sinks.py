@@ -53,6 +53,10 @@ class Sink:
         """Where the target is."""
         return target_kind(self.target).location.of(self.options) or ""
 
+    def check_free(self) -> None:
+        """TM8213 when the place of a new sink is seen to hold something else."""
+        target_kind(self.target).check_free(self.location)
+
     @property
     def shown_location(self) -> str:
         """Where the target is, without what may be secret in it."""

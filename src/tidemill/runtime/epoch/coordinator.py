@@ -125,9 +125,12 @@ class Coordinator(MillState):
             self._adopt(pauses.resumed(self.catalog, name, self.version.epoch))
 
     def create_sink(self, statement: CreateSink) -> None:
-        """Add a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.with_sink`."""
+        """Add a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.with_sink`; TM8213 for a place in use."""
         with self.turn():
-            self._adopt(sink_changes.with_sink(self.catalog, statement, self.version.epoch, self._root.allowed))
+            found = sink_changes.with_sink(self.catalog, statement, self.version.epoch, self._root.allowed)
+            if found is not self.catalog:
+                found.sinks[statement.name].check_free()
+            self._adopt(found)
 
     def alter_sink(self, statement: AlterSink) -> None:
         """Pause, resume or change a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.altered_sink`."""

@@ -23,7 +23,7 @@ class AsyncClient:
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> None:
-        self.url = url.rstrip("/")
+        self.url = protocol.address(url)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
 

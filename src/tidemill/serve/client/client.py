@@ -36,7 +36,8 @@ def connect(url: str, token: str | None = None, *, timeout: float = 60.0, verify
     Raises
     ------
     TidemillError
-        TM8031 when the server does not answer, TM8030 when it is no Tidemill server, TM8005 for an unknown token.
+        TM8031 when the server does not answer, TM8030 when it is no Tidemill server or no URL of HTTP, TM8005 for an
+        unknown token.
     """
     client = Client(url, token, timeout=timeout, verify=verify)
     client.status()
@@ -47,7 +48,7 @@ class Client:
     """A connection to a server; threads may share it. See :func:`connect`."""
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> None:
-        self.url = url.rstrip("/")
+        self.url = protocol.address(url)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
 

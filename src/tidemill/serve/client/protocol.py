@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
@@ -162,6 +162,21 @@ def error_in(status: int, body: bytes, url: str) -> TidemillError:
         pass  # not in our form: reported below
     got = f"{url}: status {status}: {body[:80]!r}"
     return TidemillError("TM8030", "this is no Tidemill server", got=got, hint="check the address and port")
+
+
+def address(url: str) -> str:
+    """The URL of a server without a slash at its end. TM8030 when it is none of HTTP."""
+    try:
+        asked = urlsplit(url)
+        known = asked.scheme in ("http", "https") and bool(asked.hostname)
+    except ValueError:  # what stands between brackets is no address
+        known = False
+    if not known:
+        got = f"{url[:100]}: not an http:// or https:// URL"
+        raise TidemillError(
+            "TM8030", "this is no Tidemill server", got=got, hint="http://HOST:PORT of `tidemill serve`"
+        )
+    return url.rstrip("/")
 
 
 def unreachable(url: str, error: Exception) -> TidemillError:

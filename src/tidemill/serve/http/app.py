@@ -19,6 +19,7 @@ from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import adaptors, changes, cursors, health, logs, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
+from tidemill.serve.http.head import Heads
 from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
 from tidemill.serve.http.names import Segments
@@ -88,6 +89,7 @@ def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
     app.add_middleware(Measured, metrics=app.state.metrics, service=service)
     app.add_middleware(Guard, service=service)
     app.add_middleware(Segments)
+    app.add_middleware(Heads)
     return app
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 """The name of a table or view."""
+
+Value = str | bool | int | FiniteFloat
+"""The value of an option: a text, or what SQL may write without quotes."""
 
 _STRICT = ConfigDict(extra="forbid")
 
@@ -146,9 +149,13 @@ class ReaderBody(BaseModel):
         None, max_length=100_000, description="As in CREATE TABLE: `a INT, b STRING`; inferred when left out."
     )
     path: str | None = Field(None, max_length=4096, description="A file, glob or URL.")
-    address: str | None = Field(None, max_length=255, description="HOST:PORT to connect to, in place of a path.")
+    address: str | None = Field(
+        None,
+        max_length=255,
+        description="HOST:PORT to connect to, in place of a path; to listen, give `path` tcp+listen://HOST:PORT.",
+    )
     format: str = Field(min_length=1, max_length=100, description="A registered format: csv, json, parquet, ...")
-    options: dict[str, str] = Field(default_factory=dict, max_length=200)
+    options: dict[str, Value] = Field(default_factory=dict, max_length=200)
 
 
 class QueryBody(BaseModel):
@@ -161,7 +168,7 @@ class QueryBody(BaseModel):
         None, description="Readers and views that it may read; it is refused when it reads others."
     )
     replace: bool = Field(False, description="Take the place of a view of this name once it is complete.")
-    properties: dict[str, str] = Field(default_factory=dict, max_length=50)
+    properties: dict[str, Value] = Field(default_factory=dict, max_length=50)
     timeout: float | None = Field(None, gt=0, le=86_400)
 
 

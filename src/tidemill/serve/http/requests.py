@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.errors import TidemillError
 from tidemill.plan.sql.sent_text import Sent
-from tidemill.serve.http.models import QueryBody, ReaderBody
+from tidemill.serve.http.models import QueryBody, ReaderBody, Value
 
 
 def create_table(body: ReaderBody) -> tuple[str, tuple[Sent, ...]]:
@@ -40,5 +40,7 @@ def _name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _text(value: str) -> str:
+def _text(value: Value) -> str:
+    """A value as a literal of a text: ``true`` and ``1.5`` as SQL writes them."""
+    value = str(value).lower() if isinstance(value, bool) else str(value)
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -73,7 +73,7 @@ def read_views(
     epoch: Epoch = None,
 ) -> Response:
     """In JSON an object for each view. In Arrow a JSON head and IPC streams, each behind its length in bytes."""
-    names = list(dict.fromkeys(names_in(views)))
+    names = list(names_in(views))
     at, found = service.read_all(names, epoch)
     chosen = format_of(format)
     bodies = [b"".join(chosen.body(parts, service.time_zone)) for parts in found.values()]

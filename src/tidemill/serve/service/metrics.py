@@ -91,7 +91,7 @@ class Metrics(Collector):
 
     def text(self) -> bytes:
         """All metrics now, in the text format of Prometheus."""
-        return generate_latest(self._registry)
+        return generate_latest(_Shown(self._registry))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; ``route`` is the path's pattern, so that there are few."""
@@ -144,6 +144,18 @@ class Metrics(Collector):
                 if of is metric:
                     family.add_metric([label] if metric.labels else [], total)
             yield family
+
+
+class _Shown(Collector):
+    """The metrics of a registry, without when each was made: the library adds a gauge ``_created`` to many."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s for s in metric.samples if not s.name.endswith("_created")]
+            yield metric
 
 
 def _gauge(metric: Declared, values: Iterable[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:

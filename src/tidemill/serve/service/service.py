@@ -400,9 +400,12 @@ class Service:
 
     def read_all(self, names: Sequence[str], epoch: int | None = None) -> tuple[int, dict[str, Iterator[pa.Table]]]:
         """The rows of several views at one epoch. Errors as :meth:`read`."""
-        if not names or len(names) > _MOST_VIEWS:
+        if not names or len(names) > _MOST_VIEWS or len({n.lower() for n in names}) < len(names):
             raise TidemillError(
-                "TM8015", "these views cannot be read together", got=f"{len(names)} views", hint=f"1 to {_MOST_VIEWS}"
+                "TM8015",
+                "these views cannot be read together",
+                got=f"{len(names)} views: {', '.join(names)}"[:200],
+                hint=f"name 1 to {_MOST_VIEWS} views, each once",
             )
         snapshot = self.mill.snapshot()
         found = {n.lower(): self._read(snapshot, n.lower(), epoch, "*", None)[1] for n in names}

@@ -49,9 +49,7 @@ class Source(BaseModel):
     path: str
     rows_read: int
     malformed: int
-    waiting_files: int | None = Field(
-        description="Files listed and not read yet, at the newest epoch; null before the server's first one."
-    )
+    waiting_files: int | None = Field(description="Files listed and not read yet, as in GET /v1/queues.")
     waiting_bytes: int | None
     unreadable: list[UnreadableFile]
     connections: list[Connection] | None = Field(description="Of a table that sockets give rows to.")

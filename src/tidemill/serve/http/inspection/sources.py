@@ -19,13 +19,12 @@ router = APIRouter(tags=["inspection"], dependencies=[*WITH_TOKEN, READ])
 def list_sources(service: Served) -> Sources:
     """For each table what waits to be read, files that cannot be read, and connections."""
     snapshot = service.mill.snapshot()
-    reports = service.reports()
-    waiting = reports[-1][1].waiting if reports else None
+    waiting = {q["table"]: (q["waiting_files"], q["waiting_bytes"]) for q in snapshot.show("queues").to_pylist()}
     unreadable = snapshot.unreadable_files()
     found = []
     for row in snapshot.show("tables").to_pylist():
         name = row.pop("name")
-        files, size = (None, None) if waiting is None else waiting.get(name, (0, 0))
+        files, size = waiting.get(name, (None, None))
         found.append(
             Source(
                 table=name,
