@@ -80,11 +80,11 @@ shredder: $(STAMP)  ## who parses what with 16 threads; SEEDS=50 BUFFERS=100000,
 memory: $(STAMP)  ## files of 2 GB, made on the fly, in 512 MB of memory; MEGABYTES=2048
 	TIDEMILL_MEMORY_MB=$(or $(MEGABYTES),2048) $(BIN)/python -m pytest -s --timeout 900 tests/formats/test_memory_limit.py
 
-soak: $(STAMP)  ## a server for half an hour under random clients and kills, beside DuckDB; MINUTES=30, TIDEMILL_SEED=n
+soak: $(STAMP) prepare  ## a server for half an hour under random clients and kills, beside DuckDB; MINUTES=30, TIDEMILL_SEED=n
 	TIDEMILL_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/python -m benchmarks soak
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
-	$(BIN)/python tests/runtime/large_file.py
+	PYTHONPATH=. $(BIN)/python tests/runtime/large_file.py
 
 data: $(DATA)/flights.csv
 

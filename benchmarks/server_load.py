@@ -28,7 +28,8 @@ import numpy as np
 
 import tidemill as tm
 from benchmarks.measuring import heading, run_side, table, workspace
-from benchmarks.server_process import ServerProcess, listening_port, processor_seconds, server_process
+from benchmarks.processes import processor_seconds, resident_bytes
+from benchmarks.server_process import ServerProcess, listening_port, server_process
 
 _ROWS = 1_000
 _PIECES = 20
@@ -66,7 +67,7 @@ async def _ask(
     latencies: list[float] = []
     bodies: Counter[bytes] = Counter()
     cpu, began = processor_seconds(server.pid), time.perf_counter()
-    await asyncio.gather(*(_connection(server.port, due, latencies, bodies) for _ in range(connections)))
+    await asyncio.gather(*(_connection(server.ports["http"], due, latencies, bodies) for _ in range(connections)))
     lasted = time.perf_counter() - began
     for body in bodies:
         assert sorted(json.loads(body)["rows"]) == expected
@@ -139,7 +140,7 @@ def subscribers(work: str, count: int, views: int, rate: int, warm: int, seconds
         cpu, began = processor_seconds(server.pid), time.perf_counter()
         with _sender(port, rate, warm + seconds, keys) as sender:
             begin = float(_line(sender))
-            seen = asyncio.run(_subscribe(server.port, count, views, rows))
+            seen = asyncio.run(_subscribe(server.ports["http"], count, views, rows))
             assert sender.stdin is not None
             sender.stdin.close()
         cores = (processor_seconds(server.pid) - cpu) / (time.perf_counter() - began)
@@ -187,11 +188,11 @@ def cursors(work: str, count: int, seconds: int) -> dict[str, Any]:
             _line(sender)
             time.sleep(seconds)  # warm
             without = _epochs(client, seconds)
-            asyncio.run(_create_cursors(server.port, 200))
-            before, began = server.resident(), time.perf_counter()
-            asyncio.run(_create_cursors(server.port, count))
+            asyncio.run(_create_cursors(server.ports["http"], 200))
+            before, began = resident_bytes(server.pid), time.perf_counter()
+            asyncio.run(_create_cursors(server.ports["http"], count))
             each = (time.perf_counter() - began) / count
-            gained = server.resident() - before
+            gained = resident_bytes(server.pid) - before
             within = _epochs(client, seconds)
             sender.kill()
     return {"cursors": count, "ms": each * 1e3, "bytes": gained / count, "without": without, "with": within}
@@ -225,19 +226,19 @@ def deaf(work: str, count: int, seconds: int) -> dict[str, Any]:
         with _sender(port, 2_000, 600, _ROWS) as sender:
             _line(sender)
             time.sleep(seconds)  # warm
-            without, before = _epochs(client, seconds), server.resident()
-            still = []
+            without, before = _epochs(client, seconds), resident_bytes(server.pid)
+            still, http = [], server.ports["http"]
             for _ in range(count):
                 connection = socket.socket()
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                connection.connect(("127.0.0.1", server.port))
+                connection.connect(("127.0.0.1", http))
                 connection.sendall(
-                    f"GET /v1/views/v/changes HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+                    f"GET /v1/views/v/changes HTTP/1.1\r\nHost: 127.0.0.1:{server.ports['http']}\r\n\r\n".encode()
                 )
                 still.append(connection)
             time.sleep(1)
-            begun = server.resident()
-            within, after = _epochs(client, seconds), server.resident()
+            begun = resident_bytes(server.pid)
+            within, after = _epochs(client, seconds), resident_bytes(server.pid)
             for connection in still:
                 connection.close()
             sender.kill()

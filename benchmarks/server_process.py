@@ -1,71 +1,187 @@
-"""Tidemill's server in a process of its own, for the benchmarks that are its clients."""
+"""``tidemill serve`` in a process of its own, which can be killed and started again on the same root and ports."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
+import json
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+
+import httpx
 
 import tidemill as tm
-from tidemill.serve.stored.addresses import served_at
+from benchmarks.processes import descendants, kill, state_of
+
+_START_SECONDS = 120.0
+_HARMLESS = ("view.failed",)
+"""Events at level *error* that actions cause on purpose: limits of views are exceeded."""
 
 
-@dataclass(frozen=True)
+class ServerError(AssertionError):
+    """A server does not start or end as it should, or has met a bug."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
 class ServerProcess:
-    """A server that runs.
+    """A server on a root; ports stay the same over restarts, so that clients find it again.
+
+    Parameters
+    ----------
+    place : Path
+        Directory for the root and logs.
+    settings : sequence of str
+        ``NAME=VALUE``, as ``--set`` takes them.
 
     Attributes
     ----------
-    url : str
-        Of HTTP.
-    pid : int
-        Of the process that answers; Spark's JVM and workers are children of it.
+    url, flight, postgres : str
+        Addresses: of HTTP, of Flight, and a connection string for psycopg.
+    starts : int
+        How often it was started.
     """
 
-    url: str
-    pid: int
+    def __init__(self, place: Path, master: str = "local[2]", settings: Sequence[str] = ()) -> None:
+        self.root = place / "root"
+        self._place, self._master, self._settings = place, master, settings
+        self.ports = {"http": free_port(), "flight": free_port(), "pg": free_port()}
+        self.url = f"http://127.0.0.1:{self.ports['http']}"
+        self.flight = f"grpc://127.0.0.1:{self.ports['flight']}"
+        self.postgres = f"host=127.0.0.1 port={self.ports['pg']} user=client dbname=tidemill"
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._checked = 0
 
     @property
-    def port(self) -> int:
-        """Of HTTP, on 127.0.0.1."""
-        return int(urlsplit(self.url).port or 0)
+    def pid(self) -> int:
+        """Of the server now."""
+        assert self._process is not None
+        return self._process.pid
 
-    def resident(self) -> int:
-        """Resident bytes of the process that answers, without Spark's."""
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
-        assert found is not None
-        return int(found[1]) << 10
+    @property
+    def log(self) -> Path:
+        """Standard error of the newest process."""
+        return self._place / f"errors{self.starts}"
+
+    def start(self) -> float:
+        """Start it; seconds until it was ready.
+
+        Raises
+        ------
+        ServerError
+            When it ends, or is not ready in time.
+        """
+        began = time.monotonic()
+        self.starts += 1
+        self._checked = 0
+        ports = (f"--{name}port={port}" for name, port in zip(("", "flight-", "pg-"), self.ports.values(), strict=True))
+        command = [sys.executable, "-m", "tidemill", "serve", "--root", str(self.root), "--master", self._master]
+        command += [*ports, "--log-format", "json", *(w for s in self._settings for w in ("--set", s))]
+        with self.log.open("wb") as errors, (self._place / f"output{self.starts}").open("wb") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=errors)
+        while not self.is_ready():
+            if self._process.poll() is not None or time.monotonic() - began > _START_SECONDS:
+                raise ServerError(f"the server did not start: {self.log.read_text()[-2000:]}")
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def is_ready(self) -> bool:
+        """Whether it answers."""
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        """``kill -9``; what Spark has started goes with it."""
+        self.check_log()
+        children = descendants(self.pid)
+        self._send(signal.SIGKILL)
+        for pid in children:
+            kill(pid)
+
+    def stop(self) -> None:
+        """SIGTERM. ServerError unless it ends with exit code 0."""
+        children = descendants(self.pid)
+        code = self._send(signal.SIGTERM)
+        self.check_log()
+        if code != 0:
+            raise ServerError(f"SIGTERM: exit code {code}: {self.log.read_text()[-2000:]}")
+        left = [pid for pid in children if Path(f"/proc/{pid}").exists() and state_of(pid) != "Z"]
+        deadline = time.monotonic() + 10
+        while left and time.monotonic() < deadline:
+            time.sleep(0.1)
+            left = [pid for pid in left if Path(f"/proc/{pid}").exists() and state_of(pid) != "Z"]
+        if left:
+            raise ServerError(f"SIGTERM: {len(left)} processes of Spark are left behind")
+
+    def end(self) -> None:
+        """End it in any case."""
+        if self._process is not None and self._process.poll() is None:
+            children = descendants(self.pid)
+            self._send(signal.SIGKILL)
+            for pid in children:
+                kill(pid)
+
+    def _send(self, number: int) -> int:
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(120)
+
+    def check_log(self) -> None:
+        """ServerError for a traceback, or an event that tells of a bug, since the last look at the log."""
+        with self.log.open("rb") as file:
+            file.seek(self._checked)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._checked += len(whole)
+        for line in whole.decode("utf-8", "replace").splitlines():
+            if "Traceback (most recent call last)" in line:
+                raise ServerError(f"a traceback in the log: {self.log.read_text()[-4000:]}")
+            if line.startswith("{"):
+                entry = json.loads(line)
+                if entry["level"] == "error" and entry["event"] not in _HARMLESS:
+                    raise ServerError(f"an error in the log: {line}")
+
+    def count_answers(self) -> dict[str, int]:
+        """HTTP answers of this process by the first digit of their status. ServerError for any with 5xx."""
+        found: dict[str, int] = {}
+        for line in httpx.get(f"{self.url}/metrics", timeout=30).text.splitlines():
+            if line.startswith("tidemill_requests_total{"):
+                status = line.split('status="')[1][0]
+                found[status] = found.get(status, 0) + int(float(line.rsplit(" ", 1)[1]))
+                if status == "5":
+                    raise ServerError(f"the server answered with 5xx: {line}")
+        return found
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        for line in httpx.get(f"{self.url}/metrics", timeout=30).text.splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+        raise ServerError(f"no metric {name}")
 
 
 @contextlib.contextmanager
 def server_process(place: Path) -> Iterator[ServerProcess]:
-    """``tidemill serve`` on a new root in ``place``, with two task slots; it is stopped at the end."""
+    """A server on a new root in ``place``, with two task slots; it is stopped at the end."""
     place.mkdir(parents=True, exist_ok=True)
-    root, log = str(place / "root"), place / "server.log"
-    command = [sys.executable, "-m", "tidemill", "serve", "--root", root, "--port", "0", "--master", "local[2]"]
-    with log.open("w") as lines:
-        process = subprocess.Popen(command, stdout=lines, stderr=lines)
+    server = ServerProcess(place)
+    server.start()
     try:
-        end = time.monotonic() + 120
-        while (addresses := served_at(root)) is None:
-            if process.poll() is not None or time.monotonic() > end:
-                raise SystemExit("the server does not start:\n" + log.read_text()[-2000:])
-            time.sleep(0.1)
-        yield ServerProcess(addresses["http"], process.pid)
+        yield server
+        server.stop()
     finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        server.end()
 
 
 def listening_port(client: tm.Client, name: str) -> int:
@@ -76,10 +192,4 @@ def listening_port(client: tm.Client, name: str) -> int:
             if str(row["peer"]).rsplit(":", 1)[-1].isdigit():
                 return int(str(row["peer"]).rsplit(":", 1)[-1])
         time.sleep(0.1)
-    raise SystemExit(f"table {name} does not listen")
-
-
-def processor_seconds(pid: int) -> float:
-    """Processor time of a process, without its children (s)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    raise ServerError(f"table {name} does not listen")

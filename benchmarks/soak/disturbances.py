@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx
 
+from benchmarks.server_process import ServerProcess
 from benchmarks.soak.error import SoakError
 from benchmarks.soak.feeds import RESET
-from benchmarks.soak.server import ServerProcess
 
 _BAD: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
     ("POST", "/v1/sql", {"statement": "SELEC 1"}),

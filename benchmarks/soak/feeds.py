@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.server_process import free_port
 from benchmarks.soak.error import SoakError
 from benchmarks.soak.lines import Lines
-from benchmarks.soak.server import free_port
 
 MARK = -1
 """The writer of lines behind which everything is known to have arrived."""

@@ -23,9 +23,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 import tidemill as tm
+from benchmarks.server_process import ServerProcess
 from benchmarks.soak.error import SoakError
 from benchmarks.soak.model import Rows, added
-from benchmarks.soak.server import ServerProcess
 from tidemill.errors import TidemillError
 
 _PASSING = ("TM1030", "TM1039", "TM1041")

@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
+from benchmarks.processes import executors, kill_some, workers
 from benchmarks.soak.actions import push
 from benchmarks.soak.error import SoakError
 from benchmarks.soak.feeds import MARK, SocketFeed
 from benchmarks.soak.queries import random_view
-from benchmarks.soak.server import executors, kill_some, workers
 from benchmarks.soak.world import PATIENCE, World
 from tidemill.errors import TidemillError
 

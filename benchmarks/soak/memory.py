@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.soak.server import ServerProcess, descendants, is_java
+from benchmarks.processes import descendants, is_java, proportional_bytes, resident_bytes
+from benchmarks.server_process import ServerProcess
 
 KINDS = ("server", "java", "workers", "all")
 
@@ -103,17 +104,8 @@ def _files(root: Path) -> list[int]:
 
 
 def _resident(pid: int) -> float:
-    return _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS:") / 1024
+    return resident_bytes(pid) / 2**20
 
 
 def _proportional(pid: int) -> float:
-    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") / 1024
-
-
-def _kilobytes(path: Path, name: str) -> int:
-    """A figure of a file in /proc; 0 for a process that has gone."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+    return proportional_bytes(pid) / 2**20

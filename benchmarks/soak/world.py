@@ -16,13 +16,13 @@ import psycopg
 import pyarrow.flight as flight
 
 import tidemill as tm
+from benchmarks.server_process import ServerProcess
 from benchmarks.soak.cursor_ledger import CursorLedger
 from benchmarks.soak.error import SoakError
 from benchmarks.soak.feeds import FileFeed, SocketFeed, random_feed
 from benchmarks.soak.followers import Follower
 from benchmarks.soak.model import Model
 from benchmarks.soak.queries import COLUMNS, COPY, View
-from benchmarks.soak.server import ServerProcess
 from tidemill.errors import TidemillError
 
 _FATAL = ("TM8099", "TM8030", "TM8031", "TM8249", "TM7013", "TM7012")
@@ -44,7 +44,7 @@ class World:
     def __init__(self, place: Path, seed: int, master: str) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
-        self.server = ServerProcess(place, master)
+        self.server = ServerProcess(place, master, ("history_epochs=500", "spark_conf.spark.driver.memory=1g"))
         self.client = tm.Client(self.server.url, timeout=PATIENCE)
         self.model = Model()
         self.feeds: dict[str, FileFeed | SocketFeed] = {}

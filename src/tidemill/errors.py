@@ -37,7 +37,7 @@ def without_secrets(text: str) -> str:
     return _secret(tuple(sorted(SECRET_OPTIONS))).sub(r"\1\2***", text) if SECRET_OPTIONS else text
 
 
-def _as_utf8(text: str) -> str:
+def as_utf8(text: str) -> str:
     """A text that every protocol can send: half of a surrogate pair, as in names of files that are not UTF-8, is
     written as an escape.
     """
@@ -67,9 +67,9 @@ class TidemillError(Exception):
 
     def __init__(self, number: str, what: str, got: str = "", hint: str = "") -> None:
         self.number = number
-        self.what = _as_utf8(what)
-        self.got = _as_utf8(without_secrets(got))
-        self.hint = _as_utf8(without_secrets(hint))
+        self.what = as_utf8(what)
+        self.got = as_utf8(without_secrets(got))
+        self.hint = as_utf8(without_secrets(hint))
         self.passed: list[tuple[Any, bool]] = []
         super().__init__(self.message())
 

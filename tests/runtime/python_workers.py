@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
+from benchmarks.processes import children
 from pyspark.sql import SparkSession
-
-
-def children(pid: int) -> list[int]:
-    """Living child processes."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
 
 
 def workers(spark: SparkSession) -> list[int]:

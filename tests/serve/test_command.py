@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from benchmarks.processes import descendants, is_java
 from otlp_receiver import Receiver
 from serving import Served, wait_until
 
@@ -114,13 +115,6 @@ def served(script: Path, receiver: Receiver, tmp_path_factory: pytest.TempPathFa
         process.process.wait()
 
 
-def descendants(number: int) -> list[int]:
-    """Processes that a process has started, and those that they have."""
-    lists = [thread / "children" for thread in Path(f"/proc/{number}/task").iterdir()]
-    found = [int(n) for path in lists for n in path.read_text().split()]
-    return found + [n for child in found for n in descendants(child)]
-
-
 def rows(text: str) -> set[tuple[str, ...]]:
     return set(map(tuple, csv.reader(io.StringIO(text))))
 
@@ -185,7 +179,7 @@ def test_java_is_killed(served: Process) -> None:
     if served.process.poll() is None:
         served.stop()
     again = Process(Path(served.root).parent, "--log-format", "json")
-    (java,) = [n for n in descendants(again.process.pid) if Path(f"/proc/{n}/exe").readlink().name == "java"]
+    (java,) = [n for n in descendants(again.process.pid) if is_java(n)]
     os.kill(java, signal.SIGKILL)
     code, errors = again.ended()
     assert code == 1 and "Traceback" not in errors, errors

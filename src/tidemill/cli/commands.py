@@ -40,8 +40,7 @@ def _settings_help(*declared: type[Any]) -> str:
     for name, default, text in (row for d in declared for row in described_settings(d)):
         given = f"{name}.KEY=VALUE" if name == "spark_conf" else f"{name}={default}"
         found.append(f"  {given}  {text}.")
-    places = " and ".join(f"{d.__module__}.{d.__name__}" for d in declared)
-    return "\n\n".join([*found, f"More about each is in the docstring of {places}."])
+    return "\n\n".join([*found, "docs/settings.md says more about each."])
 
 
 @app.command(epilog=_settings_help(Settings))

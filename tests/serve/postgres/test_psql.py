@@ -72,6 +72,7 @@ def test_functions_that_have_other_arguments_in_duckdb(server: PostgresServer) -
     assert answer(server, "SELECT octet_length('aé'), octet_length('\\xAA5C'::bytea), octet_length(NULL)") == "3|2|"
     paths = """SELECT x #>> '{a,b c,0}', x #> '{a}', x #>> '{"b","c"}' FROM (SELECT '{"a": {"b c": [5]}}'::json AS x)"""
     assert answer(server, paths + " AS t") == '5|{"b c":[5]}|'
+    assert answer(server, """SELECT '{"b,c": {"d": 7}}'::json #>> '{ "b,c" , d }'""") == "7"
 
 
 def test_several_statements_at_once_are_one_transaction(server: PostgresServer) -> None:

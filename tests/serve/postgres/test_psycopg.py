@@ -208,6 +208,8 @@ ERRORS = [
     ("SELECT to_char(1234.5, '9,999.00')", "0A000", "TM8111"),
     ("SELECT to_char(n, 'FM9G999D00') FROM spending", "0A000", "TM8111"),
     ("SELECT '{}'::json #>> ARRAY['a']", "0A000", "TM8111"),
+    ("SELECT '[1]'::json #>> '{-1}'", "0A000", "TM8111"),
+    ("SELECT '{}'::json #> '{a,\"b}'", "0A000", "TM8111"),
     ("SELECT 9223372036854775807 + n FROM spending", "22003", "TM8126"),
     ("SELECT ARRAY_AGG(x) FROM generate_series(1, 300000000) AS g(x)", "53200", "TM8113"),
     ("INSERT INTO spending VALUES (1)", "25006", "TM8110"),

@@ -197,8 +197,8 @@ def _told(error: BaseException) -> tuple[str, int | None]:
         lines.append(error.lineno)
     try:
         text = str(error.msg if isinstance(error, SyntaxError) else error)
-    except Exception:
-        text = ""
+    except Exception as unprintable:  # of a class of the adaptor's own
+        text = f"(its text raises {type(unprintable).__name__})"
     return f"{type(error).__name__}: {text}"[:_MOST_TEXT], lines[-1] if lines else None
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tidemill.errors import FormatError, TidemillError
+from tidemill.errors import FormatError, TidemillError, as_utf8
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_SECONDS = 10.0
@@ -205,7 +205,7 @@ def plain(text: object) -> str:
 
     Such a half is no character: Arrow and UTF-8, and so the tables of errors and answers over HTTP, cannot hold it.
     """
-    return text[:_MOST_TEXT].encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else ""
+    return as_utf8(text[:_MOST_TEXT]) if isinstance(text, str) else ""
 
 
 def line_of(line: object) -> int | None:

@@ -18,11 +18,11 @@ from tidemill.serve.dashboard import pages
 from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import adaptors, changes, cursors, health, logs, queries, queues, readers, statements, views
 from tidemill.serve.http.errors import error_response
-from tidemill.serve.http.guard import Guard
-from tidemill.serve.http.head import Heads
-from tidemill.serve.http.measured import Measured
+from tidemill.serve.http.middleware.guard import Guard
+from tidemill.serve.http.middleware.head import Heads
+from tidemill.serve.http.middleware.measured import Measured
+from tidemill.serve.http.middleware.segments import Segments
 from tidemill.serve.http.models import Problem
-from tidemill.serve.http.names import Segments
 from tidemill.serve.service.metrics import Metrics
 from tidemill.serve.service.service import Service
 
@@ -124,7 +124,7 @@ async def _http(request: Request, error: Exception) -> Response:
     refused = request.scope["state"].get("refused")
     if refused is not None:  # FastAPI makes status 400 of whatever reading a body raises
         return _problem(request, refused)
-    if error.status_code == 400:  # so is a body that is no text or nested too deeply, or whose client goes
+    if error.status_code == 400:  # FastAPI's for a body that is not UTF-8, is nested too deeply, or ends early
         got, hint = str(error.detail)[:200], "send JSON in UTF-8, whole, without deep nesting or very long numbers"
         return _problem(request, TidemillError("TM8011", "the request has not the right form", got=got, hint=hint))
     got = f"{request.method} {request.url.path}"[:200]

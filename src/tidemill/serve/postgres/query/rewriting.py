@@ -31,6 +31,8 @@ _OPERATORS = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like, "
               "-": exp.Sub, "<": exp.LT, ">": exp.GT, "<=": exp.LTE, ">=": exp.GTE}  # fmt: skip
 _UNBOUNDED = "DECIMAL(38, 10)"
 """What ``numeric`` without precision is here."""
+_PATH_KEY = re.compile(r'\s*(?:"([^"\\]*)"\s*|([^\s",{}\\][^",{}\\]*))(?:,|\Z)')
+"""A key of the path of ``#>``, with the comma behind it."""
 _NUMERIC_FORMAT = re.compile(r"(?=.*[90])(FM|[90.,GDSLV ]|MI|PL|SG|PR|TH|RN|EEEE)+", re.IGNORECASE)
 """Formats of numbers for ``to_char``."""
 
@@ -94,15 +96,28 @@ def _replace_json_paths(tree: exp.Query) -> None:
         path, scalar = node.expression, isinstance(node, exp.JSONBExtractScalar)
         while isinstance(path, exp.Cast | exp.Paren):
             path = path.this
-        text = str(path.this).strip() if isinstance(path, exp.Literal) else ""
-        if not (text.startswith("{") and text.endswith("}")) or "\\" in text:
+        keys = _keys_of(str(path.this).strip()) if isinstance(path, exp.Literal) else None
+        if keys is None:
             raise not_supported(
                 f"{'#>>' if scalar else '#>'} {path.sql()}"[:80], "write the path as '{a,b}', or use -> and ->>"
             )
-        keys = [k.strip().removeprefix('"').removesuffix('"') for k in text[1:-1].split(",") if k.strip()]
         steps = [exp.JSONPathSubscript(this=int(k)) if k.isdigit() else exp.JSONPathKey(this=k) for k in keys]
         kind = exp.JSONExtractScalar if scalar else exp.JSONExtract
         node.replace(kind(this=node.this, expression=exp.JSONPath(expressions=[exp.JSONPathRoot(), *steps])))
+
+
+def _keys_of(path: str) -> list[str] | None:
+    """The keys of ``{a,"b,c",0}``; None for another text, and for places that count from the end."""
+    if not (path.startswith("{") and path.endswith("}")):
+        return None
+    inner, keys, at = path[1:-1].strip(), list[str](), 0
+    while at < len(inner):
+        match = _PATH_KEY.match(inner, at)
+        if match is None or re.fullmatch(r"-\d+", key := match[1] if match[1] is not None else match[2].strip()):
+            return None
+        keys.append(key)
+        at = match.end()
+    return None if inner.endswith(",") else keys
 
 
 def _check_numeric_formats(tree: exp.Query) -> None:

@@ -16,7 +16,7 @@ from tidemill.serve.service.service import Service
 
 
 class Measured:
-    """ASGI middleware; what :class:`~tidemill.serve.http.guard.Guard` refuses does not come here."""
+    """ASGI middleware; what :class:`~tidemill.serve.http.middleware.guard.Guard` refuses does not come here."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, service: Service) -> None:
         self._app, self._metrics, self._service = app, metrics, service

@@ -1,0 +1,1 @@
+"""What every request over HTTP passes before it reaches a route, and its answer afterwards."""
