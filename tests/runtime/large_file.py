@@ -1,4 +1,4 @@
-"""A file far larger than the driver's memory: ``make large``, which runs ``PYTHONPATH=. python tests/runtime/large_file.py [GB]``.
+"""A file far larger than the driver's memory: ``make large``.
 
 The driver's JVM gets 512 MB. The file is generated on the fly and read in epochs of 32 MB; the largest
 resident size of the driver, of the JVM and of the Python workers is printed at the end. The views are

@@ -15,9 +15,9 @@ import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.dashboard import pages
+from tidemill.serve.encoding.error_responses import error_response
 from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import adaptors, changes, cursors, health, logs, queries, queues, readers, statements, views
-from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.middleware.guard import Guard
 from tidemill.serve.http.middleware.head import Heads
 from tidemill.serve.http.middleware.measured import Measured

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
 from tidemill.serve.access.tokens import Role, owner
-from tidemill.serve.http.errors import error_response
+from tidemill.serve.encoding.error_responses import error_response
 from tidemill.serve.logs.caller import CALLER, Caller
 from tidemill.serve.logs.events import CONNECTION_REFUSED
 from tidemill.serve.logs.redaction import told
