@@ -165,6 +165,7 @@ async def _subscribe(port: int, count: int, views: int, rows: int) -> list[Any]:
         changes: list[tuple[float, int]] = []
         while not changes or changes[-1][1] < rows - 1:
             line = await reader.readline()
+            assert line and not line.startswith(b"event: error"), (number, await reader.readline())
             if line.startswith(b"data: ") and b'"changes"' in line:
                 at, found = time.time(), json.loads(line[6:])["changes"]
                 for row in found:

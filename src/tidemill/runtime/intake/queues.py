@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidemill.runtime.files.progress import Progress
+from tidemill.sources.split import GROWING
 
 
 @dataclass(frozen=True)
 class Depth:
-    """What waits in the queue of a table: files, bytes, and when the oldest file was written (ms since 1970)."""
+    """What waits in the queue of a table: files, bytes, and when the oldest file was written (ms since 1970).
+
+    ``oldest`` is None where nothing waits, and where that is not known: of what sockets received.
+    """
 
     files: int = 0
     bytes: int = 0
@@ -39,5 +43,5 @@ class Queues:
 def depth_of(progress: Progress) -> Depth:
     """What waits of a table. May be called while another thread admits rows."""
     found = [f for path in list(progress.waiting) if (f := progress.known.get(path)) is not None]
-    oldest = min((f.modified // 1_000_000 for f in found if f.modified), default=None)
+    oldest = min((f.modified // 1_000_000 for f in found if f.modified not in (0, GROWING)), default=None)
     return Depth(len(found), sum(f.remaining for f in found), oldest)

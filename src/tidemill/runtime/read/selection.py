@@ -29,9 +29,9 @@ class Selection:
     schema : Schema
         The columns that come out.
     inputs : tuple of Field
-        The columns of the view that are read, in the order of the first step's input.
+        The columns of the view that are read, in the order of the first step's input; none: all of them, as they are.
     steps : tuple of Calculate
-        Applied one after the other; none gives the rows as they are.
+        Applied one after the other; none gives the columns that are read.
     """
 
     view: str
@@ -53,10 +53,12 @@ class Selection:
             TM1035 when the view has been replaced by one without these columns, or with other types; TM3xxx when a row
             makes an expression fail.
         """
-        if not self.steps:
+        if not self.inputs and not self.steps:
             return table
         changes = WEIGHT in table.column_names
         self._check(table.schema)
+        if not self.steps:
+            return table.select([*(f.name for f in self.inputs), *([WEIGHT] * changes)])
         columns = [table.column(f.name).combine_chunks() for f in self.inputs]
         weights = table.column(WEIGHT).to_numpy() if changes else None
         delta = Delta(batch_of(columns, table.num_rows), weights)

@@ -341,8 +341,8 @@ class Snapshot:
             return [new] if new.num_rows else []
         old = _with_weight(self.read(name, before), -1)
         if old.schema != new.schema:
-            return [_net(t) for t in (old, new) if t.num_rows]
-        found = _net(pa.concat_tables([old, new]))
+            return [net(t) for t in (old, new) if t.num_rows]
+        found = net(pa.concat_tables([old, new]))
         return [found] if found.num_rows else []
 
     def _changes(self, name: str, epoch: int) -> pa.Table:
@@ -353,7 +353,7 @@ class Snapshot:
             return _weighted(plan, changed_rows(plan, before, changed))
         if plan.layout is None:
             found = _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
-            return _net(found) if len(plan.schema) < len(plan.table.key) else found
+            return net(found) if len(plan.schema) < len(plan.table.key) else found
         before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
         if not changed:
             return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))
@@ -365,7 +365,7 @@ class Snapshot:
         )
         for step in plan.steps:
             delta = calculate(step, delta)
-        return _net(_weighted(plan, delta))
+        return net(_weighted(plan, delta))
 
     def _unwritten_since(self, name: str, epoch: int) -> bool:
         runs = self.version.runs(self.plan(name).table.id)
@@ -498,8 +498,8 @@ def _merged(plan: ReadPlan, runs: list[Rows], drop_zero: bool) -> Rows:
     return merge(runs, plan.table.ops, drop_zero) if runs else empty_rows(plan.table)
 
 
-def _net(table: pa.Table) -> pa.Table:
-    """Rows that a projection made equal, combined."""
+def net(table: pa.Table) -> pa.Table:
+    """Changes with equal rows combined, those that cancel out left out; ``__weight`` is the last column."""
     names = [n for n in table.column_names if n != WEIGHT]
     if not names or not table.num_rows:
         return table

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidemill.mill import Mill
 from tidemill.runtime.read.selection import Selection
-from tidemill.runtime.read.snapshot import Snapshot, first_rows
+from tidemill.runtime.read.snapshot import Snapshot, first_rows, net
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.encoding import json_rows
 from tidemill.serve.stored.cache import Cache
@@ -17,10 +17,13 @@ from tidemill.serve.stored.cache import Cache
 
 @dataclass(frozen=True)
 class Followed:
-    """A view with followers, and a selection. ``asked`` identifies it: columns and condition as they were written."""
+    """A view with followers, and a selection.
+
+    ``asked`` identifies it: columns and condition as they were written, and the view's id if there are any.
+    """
 
     view: str
-    asked: tuple[str, str | None]
+    asked: tuple[str, str | None, str]
     selection: Selection = field(compare=False, repr=False)
 
 
@@ -85,6 +88,8 @@ class ChangeLog:
         def make() -> list[ChangeTable]:
             found = [followed.selection.apply(t) for t in read()]
             initial = kind == "rows"
+            if not initial and followed.asked[:2] != ("*", None):
+                found = [net(t) for t in found]  # rows that differ only in columns that were not asked for
             return [ChangeTable((*key, i), epoch, followed.view, t, initial) for i, t in enumerate(found) if t.num_rows]
 
         return self._cache.get(key, make, lambda made: 200 + sum(t.table.nbytes for t in made))

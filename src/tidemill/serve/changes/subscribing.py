@@ -95,10 +95,10 @@ class Subscriptions:
     def _followed(self, name: str, columns: str, where: str | None) -> Followed:
         snapshot = self._mill.snapshot()
         if columns == "*" and where is None:
-            return Followed(name, ("*", None), Selection(name, snapshot.schema(name)))
+            return Followed(name, ("*", None, ""), Selection(name, snapshot.schema(name)))
         view = snapshot.view_at(name, None)
         uid = "" if view is None else view.uid
-        return Followed(name, (columns, where), self._selection(name, uid, columns, where))
+        return Followed(name, (columns, where, uid), self._selection(name, uid, columns, where))
 
     def _planned(self, name: str, uid: str, columns: str, where: str | None) -> Selection:
         """``uid`` tells a view from another one that had its name."""

@@ -53,7 +53,7 @@ def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
 
     ``app.state.signal`` is the :class:`EpochSignal`: its ``stop`` ends all who follow changes.
     """
-    signal = EpochSignal(service.mill, service.generations)
+    signal = EpochSignal(service.mill, service.generations, service.log)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

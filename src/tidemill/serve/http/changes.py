@@ -16,6 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tidemill.errors import TidemillError
 from tidemill.serve.access.tokens import Role
 from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Unreadable
+from tidemill.serve.changes.follower_groups import Encode
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
 from tidemill.serve.encoding.client_json import read_json
@@ -101,7 +102,7 @@ async def follow_views(
 
 async def _stream(service: Service, signal: EpochSignal, asked: Asked, reset: bool, format_: str) -> Response:
     follower, lost = await run_in_threadpool(_follower, service, asked, reset)
-    events = _events(service, signal, follower, asked, reset, lost)
+    events = _events(service, signal, follower, asked, reset, lost, "arrow" if format_ == "arrow" else "json")
     if format_ == "arrow":
         return StreamingResponse(_counted(service, _frames(service, events)), media_type=FRAMED)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -153,6 +154,7 @@ async def _events(
     asked: Asked,
     reset: bool,
     lost: TidemillError | None,
+    kind: str,
 ) -> AsyncIterator[Event | Restarted | Ended]:
     """What a follower gives, until the server stops or the follower cannot go on.
 
@@ -163,46 +165,60 @@ async def _events(
     behind: Progress | None = None
     if lost is not None:
         yield Restarted(lost)
-    while not signal.stopping:
-        event = signal.event()
-        try:
-            found = (
-                follower.next(_MOST_ROWS) if follower.ready() else await run_in_threadpool(follower.next, _MOST_ROWS)
-            )
-        except TidemillError as error:
-            if not reset or error.number not in _LOST:
-                yield Ended(error)
-                return
-            yield Restarted(error)
-            again = Asked(asked.views, SNAPSHOT, asked.columns, asked.where, asked.durable)
+    group = signal.join(follower, kind, _encoding(service, kind))
+    try:
+        while not signal.stopping:
+            event = group.event()
             try:
-                follower = await run_in_threadpool(service.subscriptions.follower, again)
-            except TidemillError as other:
-                yield Ended(other)
-                return
-            continue
-        except Exception as error:
-            service.server_log.broken("changes", error)
-            yield Ended(unexpected(error))
-            raise
-        if isinstance(found, Given | Unreadable):
-            told, behind = time.monotonic(), None
-            yield found
-        elif isinstance(found, Progress):
-            behind = found
-        else:
-            if behind is not None and time.monotonic() - told >= silent:
-                told = time.monotonic()
-                yield behind
-                behind = None
-            await signal.wait(event, min(silent, _LOOKING))
-            if behind is None and time.monotonic() - told >= _KEEP_ALIVE:
-                told = time.monotonic()
-                yield Progress(follower.position.epoch, follower.position)
+                found = await _next(follower)
+            except TidemillError as error:
+                if not reset or error.number not in _LOST:
+                    yield Ended(error)
+                    return
+                yield Restarted(error)
+                again = Asked(asked.views, SNAPSHOT, asked.columns, asked.where, asked.durable)
+                try:
+                    follower = await run_in_threadpool(service.subscriptions.follower, again)
+                except TidemillError as other:
+                    yield Ended(other)
+                    return
+                signal.leave(group)
+                group = signal.join(follower, kind, _encoding(service, kind))
+                continue
+            except Exception as error:
+                service.server_log.broken("changes", error)
+                yield Ended(unexpected(error))
+                raise
+            if isinstance(found, Given | Unreadable):
+                told, behind = time.monotonic(), None
+                yield found
+            elif isinstance(found, Progress):
+                behind = found
+            else:
+                if behind is not None and time.monotonic() - told >= silent:
+                    told = time.monotonic()
+                    yield behind
+                    behind = None
+                await signal.wait(event, silent)
+                if behind is None and time.monotonic() - told >= _KEEP_ALIVE:
+                    told = time.monotonic()
+                    yield Progress(follower.position.epoch, follower.position)
+    finally:
+        signal.leave(group)
 
 
-_LOOKING = 1.0
-"""Seconds after which a follower looks whether its views are still there: a statement wakes no follower."""
+async def _next(follower: Follower) -> Event | None:
+    """What comes next, at once where it is computed already."""
+    return follower.next(_MOST_ROWS) if follower.ready() else await run_in_threadpool(follower.next, _MOST_ROWS)
+
+
+def _encoding(service: Service, kind: str) -> Encode:
+    """Makes the bytes of changes ahead of those who send them."""
+    if kind == "arrow":
+        return service.log.arrow
+    return lambda change: service.log.json(change, service.time_zone)
+
+
 _KEEP_ALIVE = 15.0
 """Seconds after which a reader hears something, so that both sides learn of a lost connection."""
 
@@ -319,7 +335,8 @@ class _Connection:
         zone = self._service.time_zone
         self._service.joined()
         try:
-            async for event in _events(self._service, self._signal, follower, asked, reset, lost):
+            events = _events(self._service, self._signal, follower, asked, reset, lost, "json")
+            async for event in events:
                 match event:
                     case Given():
                         changes = self._service.log.json(event.change, zone).decode()
