@@ -158,18 +158,37 @@ def test_what_is_wrong_has_a_number(
     assert found["what"] and found["hint"] is not None
 
 
-def test_statements_that_are_too_deeply_nested_have_one_number(serve: ServeFactory) -> None:
+@pytest.mark.parametrize(
+    ("query", "got"),
+    [
+        ("SELECT " + "(" * 12_000 + "1" + ")" * 12_000, "more than 400 levels"),
+        ("SELECT " + "CASE WHEN true THEN " * 3000 + "1" + " END" * 3000, "more than 400 levels"),
+        ("SELECT CAST(NULL AS " + "ARRAY<" * 3000 + "INT" + ">" * 3000 + ")", "more than 400 levels"),
+        ("SELECT " + "1 + " * 3000 + "1", "the stack of Spark overflowed"),
+    ],
+)
+def test_statements_that_are_too_deeply_nested_have_one_number(serve: ServeFactory, query: str, got: str) -> None:
     served = serve()
-    for query in ("SELECT " + "(" * 3000 + "1" + ")" * 3000, "SELECT " + "1 + " * 3000 + "1"):
-        named, explained = {"name": "v", "sql": query}, {"statement": f"EXPLAIN INCREMENTAL {query}"}
-        for path, body in (("sql", {"statement": query}), ("sql", explained), ("queries", named)):
-            response = served.http.post(f"/v1/{path}", json=body)
-            found = response.json()
-            assert (response.status_code, found["number"]) == (400, "TM2901"), found
-            assert found["got"] == "the stack of Spark overflowed" and found["hint"]
-        for call in (served.mill.sql, served.mill.query, served.mill.explain, served.mill.script):
-            with pytest.raises(TidemillError, match="TM2901"):
-                call(query)
+    named, explained = {"name": "v", "sql": query}, {"statement": f"EXPLAIN INCREMENTAL {query}"}
+    for path, body in (("sql", {"statement": query}), ("sql", explained), ("queries", named)):
+        response = served.http.post(f"/v1/{path}", json=body)
+        found = response.json()
+        assert (response.status_code, found["number"]) == (400, "TM2901"), found
+        assert found["got"] == got and found["hint"]
+    for call in (served.mill.sql, served.mill.query, served.mill.explain, served.mill.script):
+        with pytest.raises(TidemillError, match="TM2901"):
+            call(query)
+
+
+def test_what_looks_nested_and_is_not(serve: ServeFactory) -> None:
+    served = serve()
+    for query, expected in (
+        ("SELECT " + " AND ".join(f"({i} < {i + 1})" for i in range(500)), True),
+        ("SELECT length('" + "(" * 1000 + "')", 1000),
+        ("SELECT 1 /* " + "(" * 1000 + " */ -- " + "[" * 1000, 1),
+        ("SELECT " + " + ".join("CASE WHEN 1 < 2 THEN 1 END" for _ in range(450)), 450),
+    ):
+        assert served.sql(query)["rows"] == [[expected]]
 
 
 def test_head_is_get_without_a_body(serve: ServeFactory, tmp_path: Path) -> None:

@@ -27,11 +27,13 @@ from tidemill.plan.catalyst import plan as catalyst_plan
 from tidemill.plan.catalyst.expressions import expressions as catalyst_expressions
 from tidemill.plan.catalyst.expressions.python import refused
 from tidemill.plan.catalyst.expressions.zones import with_zone
+from tidemill.plan.catalyst.parsing import parsed_plan
 from tidemill.plan.catalyst.plan_size import check_size
 from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
+from tidemill.plan.sql.nesting import check_nesting
 from tidemill.plan.sql.numbered import overflowed, too_deep
 from tidemill.plan.sql.own_statements import AsTable, own_statement
 from tidemill.plan.sql.statements import (
@@ -178,7 +180,7 @@ class Catalyst:
         text, static = statements.without_static(text)
         text, alters = statements.with_properties(text)
         try:
-            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+            plan = parsed_plan(self._spark, text)
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
             raise parse_error(error, source, text) from error
         match plan.getClass().getSimpleName():
@@ -217,12 +219,13 @@ class Catalyst:
         TidemillError
             TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
             whose value is not determined by the rows, TM2107 for a user's function, TM2017 for a DataFrame
-            of another time zone than the mill, TM21xx for what is not supported yet, TM2902 for a plan that is too
-            large.
+            of another time zone than the mill, TM21xx for what is not supported yet, TM2901 for a text that is nested
+            too deeply, TM2902 for a plan that is too large.
         """
         text = query if isinstance(query, str) else ""
         try:
             if isinstance(query, str):
+                check_nesting(query)
                 frame = self._spark.sql(query)
             else:
                 frame = catalyst_frames.moved(query, self._spark)

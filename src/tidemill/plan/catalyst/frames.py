@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst.parsing import parsed_plan
 from tidemill.plan.sql.numbered import deeply_nested
 from tidemill.plan.sql.statement_words import no_query
 from tidemill.schema import Schema
@@ -44,7 +45,7 @@ def check_reads(session: SparkSession, text: str) -> None:
     The analyser reports what cannot be parsed.
     """
     with suppress(PySparkException), deeply_nested():
-        if "plans.logical.Insert" in session._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON():
+        if "plans.logical.Insert" in parsed_plan(session, text).toJSON():
             raise no_query(text)
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tidemill.plan.catalyst.parsing import parsed_plan
 from tidemill.plan.sql.numbered import deeply_nested
 
 SUBSTITUTE = "spark.sql.variable.substitute"
@@ -28,7 +29,7 @@ def reaches_beyond(spark: SparkSession, text: str) -> list[str]:
     the end of it when it parses it again.
     """
     with suppress(PySparkException), deeply_nested():
-        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON()
+        plan = parsed_plan(spark, text).toJSON()
         functions = [name.rpartition(", ")[2].lower() for name in _FUNCTION.findall(plan)]
         return [
             *variables_in(spark, text),
