@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import select
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -293,3 +295,15 @@ def test_empty_columns_and_conditions(serve: ServeFactory, tmp_path: Path) -> No
         assert "empty" in found["what"] and "line" not in found
         body = {"views": ["spending"], name: text}
         assert served.http.post("/v1/cursors", json=body).json()["number"] == "TM2060"
+
+
+def test_a_connection_stays_open_longer_than_clients_keep_it(serve: ServeFactory) -> None:
+    served = serve()
+    connection = http.client.HTTPConnection(served.url.removeprefix("http://"))
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().read()
+    readable, _, _ = select.select([connection.sock], [], [], 6.0)  # httpx keeps a connection for five seconds
+    assert not readable, "the server has ended the connection"
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    connection.close()

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _JAVA_SECONDS = 1.0
 """Between two looks at whether Java still runs."""
+_KEEP_ALIVE_SECONDS = 75
+"""Seconds after which a connection without requests is ended. Clients keep theirs for less, the Python client for 5
+seconds: one that sends a request while the server ends its connection cannot know whether it was executed."""
 _SWITCH_SECONDS = 0.0005
 """Python's switch interval while a server runs.
 
@@ -62,6 +65,7 @@ class Server:
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             ssl_certfile=settings.tls_certificate or None,
             ssl_keyfile=settings.tls_key or None,
             h11_max_incomplete_event_size=64 << 10,
