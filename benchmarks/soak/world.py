@@ -28,7 +28,7 @@ from tidemill.errors import TidemillError
 _FATAL = ("TM8099", "TM8030", "TM8031", "TM8249", "TM7013", "TM7012")
 """Numbers of bugs, and of a server that does not answer."""
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 """Seconds for everything that was sent to be in the views."""
 
 
