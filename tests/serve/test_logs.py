@@ -27,7 +27,7 @@ from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.logs.entry import Entry
 from tidemill.serve.logs.events import CONNECTION_REFUSED, EVENTS, LOG_LOST, SERVER_STARTED, logs_page
-from tidemill.serve.logs.redaction import redacted, told_text
+from tidemill.serve.logs.redaction import message_fields, redacted
 from tidemill.serve.logs.server_log import ServerLog
 from tidemill.serve.logs.statement_names import named
 
@@ -230,13 +230,13 @@ def test_texts_are_redacted(text: str, expected: str) -> None:
 
 
 def test_errors_are_told_without_values() -> None:
-    assert told_text("TM3002: a value cannot be cast\n  got:  'abc'\n  hint: x") == {
+    assert message_fields("TM3002: a value cannot be cast\n  got:  'abc'\n  hint: x") == {
         "number": "TM3002",
         "what": "a value cannot be cast",
     }
     error = TidemillError("TM5001", "no such file", got="/data/x\n/data/y", hint="look")
-    assert told_text(error.message()) == {"number": "TM5001", "what": "no such file", "got": "/data/x\n/data/y"}
-    assert told_text("something else\nand more") == {"what": "something else"}
+    assert message_fields(error.message()) == {"number": "TM5001", "what": "no such file", "got": "/data/x\n/data/y"}
+    assert message_fields("something else\nand more") == {"what": "something else"}
 
 
 @pytest.mark.parametrize(

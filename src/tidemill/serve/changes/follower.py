@@ -70,7 +70,7 @@ class Follower:
         self.views = tuple(views)
         self.position = position
         self.durable = durable
-        self._told: str | None = None
+        self._unreadable: str | None = None
         self._items: tuple[tuple[int, bool], list[ChangeTable]] | None = None
 
     def newest(self) -> int:
@@ -111,9 +111,9 @@ class Follower:
         except TidemillError as error:
             if error.number not in _PASSING:
                 raise self._numbered(error) from error
-            told, self._told = self._told, error.message()
-            return None if told == self._told else Unreadable(error)
-        self._told = None
+            before, self._unreadable = self._unreadable, error.message()
+            return None if before == self._unreadable else Unreadable(error)
+        self._unreadable = None
         if self.position.item < len(items):
             return self._part(items[self.position.item], most_rows)
         epoch = self.position.epoch if self.position.initial else self.position.epoch + 1

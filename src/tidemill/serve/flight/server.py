@@ -20,7 +20,7 @@ from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.flight.tickets import asked_in, ticket_of
 from tidemill.serve.logs.caller import CALLER, Caller, client_address
 from tidemill.serve.logs.events import CONNECTION_REFUSED, REQUEST_FAILED
-from tidemill.serve.logs.redaction import told
+from tidemill.serve.logs.redaction import error_fields
 from tidemill.serve.service.service import Rows, Service, Text
 
 _T = TypeVar("_T")
@@ -140,8 +140,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                     known = {"epoch": change.epoch, "position": str(event.position), "initial": change.initial}
                     yield from ((b, json.dumps(known).encode()) for b in change.table.to_batches())
                 elif isinstance(event, Progress):
-                    told = {"epoch": event.epoch, "position": str(event.position), "progress": True}
-                    yield _nothing(schema), json.dumps(told).encode()
+                    metadata = {"epoch": event.epoch, "position": str(event.position), "progress": True}
+                    yield _nothing(schema), json.dumps(metadata).encode()
                 else:
                     service.mill.wait_for_epoch(newest, _WAIT_SECONDS)
         finally:
@@ -186,7 +186,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         try:
             return call()
         except TidemillError as error:
-            self._service.server_log.note(REQUEST_FAILED, request="Flight call", **told(error))
+            self._service.server_log.note(REQUEST_FAILED, request="Flight call", **error_fields(error))
             raise _flight_error(error) from error
         except flight.FlightError:
             raise
@@ -220,7 +220,7 @@ class _TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         role = self._tokens.role(token.strip() if scheme.lower() == "bearer" else None)
         if role is Role.NOBODY:
             error = TidemillError("TM8005", "this needs a token")
-            self._log.note(CONNECTION_REFUSED, protocol="flight", **told(error))
+            self._log.note(CONNECTION_REFUSED, protocol="flight", **error_fields(error))
             raise flight.FlightUnauthenticatedError("TM8005: this needs a token: authorization: Bearer TOKEN")
         return _TokenMiddleware(role)
 

@@ -161,7 +161,7 @@ async def _events(
     ``lost`` is why it begins again with a snapshot: its reader has to forget what it was given before. Progress is left
     out where changes of the same epoch came, and given at most so often as the settings say.
     """
-    told, silent = time.monotonic(), service.settings.progress_seconds
+    sent_at, silent = time.monotonic(), service.settings.progress_seconds
     behind: Progress | None = None
     if lost is not None:
         yield Restarted(lost)
@@ -190,18 +190,18 @@ async def _events(
                 yield Ended(unexpected(error))
                 raise
             if isinstance(found, Given | Unreadable):
-                told, behind = time.monotonic(), None
+                sent_at, behind = time.monotonic(), None
                 yield found
             elif isinstance(found, Progress):
                 behind = found
             else:
-                if behind is not None and time.monotonic() - told >= silent:
-                    told = time.monotonic()
+                if behind is not None and time.monotonic() - sent_at >= silent:
+                    sent_at = time.monotonic()
                     yield behind
                     behind = None
                 await signal.wait(event, silent)
-                if behind is None and time.monotonic() - told >= _KEEP_ALIVE:
-                    told = time.monotonic()
+                if behind is None and time.monotonic() - sent_at >= _KEEP_ALIVE:
+                    sent_at = time.monotonic()
                     yield Progress(follower.position.epoch, follower.position)
     finally:
         signal.leave(group)

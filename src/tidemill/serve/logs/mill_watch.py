@@ -20,7 +20,7 @@ from tidemill.serve.logs.events import (
     SINK_RECOVERED,
     VIEW_FAILED,
 )
-from tidemill.serve.logs.redaction import told, told_text
+from tidemill.serve.logs.redaction import error_fields, message_fields
 from tidemill.serve.logs.server_log import ServerLog
 
 _SECONDS = 1.0
@@ -77,13 +77,13 @@ class MillWatch:
             phases = {phase: times[phase] for phase in ("admit", "run", "seal")}
             log.note(EPOCH_SLOW, epoch=report.epoch, milliseconds=times["total"], rows=report.rows_in, **phases)
         for view, message in report.failed.items():
-            log.note(VIEW_FAILED, view=view, epoch=report.epoch, **told_text(message))
+            log.note(VIEW_FAILED, view=view, epoch=report.epoch, **message_fields(message))
 
     def warn(self, text: str) -> None:
         """Note a warning of the mill."""
-        found = told_text(text)
+        found = message_fields(text)
         if found.get("number") == _ENDED:
-            self._log.note(EPOCHS_ENDED, epoch=self._mill.epoch, **(told(self._mill.failure) or found))
+            self._log.note(EPOCHS_ENDED, epoch=self._mill.epoch, **(error_fields(self._mill.failure) or found))
         else:
             self._log.note(MILL_WARNING, **found)
 
@@ -114,7 +114,7 @@ class MillWatch:
             except TidemillError as error:
                 if error.number == "TM7012":  # the mill is closed
                     return
-                self._log.note(MILL_WARNING, **told(error))
+                self._log.note(MILL_WARNING, **error_fields(error))
 
     def _sinks(self) -> None:
         snapshot = self._mill.snapshot()
@@ -126,7 +126,7 @@ class MillWatch:
             if status is not None and status.state in ("retrying", "failed"):
                 failing[sink.name] = status.error
                 if self._failing.get(sink.name) != status.error:
-                    self._log.note(SINK_FAILED, sink=sink.name, state=status.state, **told_text(status.error))
+                    self._log.note(SINK_FAILED, sink=sink.name, state=status.state, **message_fields(status.error))
             elif sink.name in self._failing and status is not None and status.state == "running":
                 self._log.note(SINK_RECOVERED, sink=sink.name)
         self._failing = failing

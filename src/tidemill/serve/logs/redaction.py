@@ -31,7 +31,7 @@ expressions, formats, PostgreSQL's protocol, targets of sinks) may quote stateme
 an error that they pass on.
 """
 
-_TOLD = re.compile(r"(?s)(?P<number>TM\d{4}): (?P<what>[^\n]*)(?:\n  got:  (?P<got>.*?)(?=\n  hint: |\Z))?")
+_MESSAGE = re.compile(r"(?s)(?P<number>TM\d{4}): (?P<what>[^\n]*)(?:\n  got:  (?P<got>.*?)(?=\n  hint: |\Z))?")
 
 
 def redacted(text: str) -> str:
@@ -44,7 +44,7 @@ def redacted(text: str) -> str:
     return text
 
 
-def told(error: BaseException | None) -> dict[str, str]:
+def error_fields(error: BaseException | None) -> dict[str, str]:
     """Fields of an event for an error: ``number``, ``what`` and, where it has no values of rows, ``got``."""
     if error is None:
         return {}
@@ -54,9 +54,9 @@ def told(error: BaseException | None) -> dict[str, str]:
     return {**found, "got": error.got} if error.got and _may_show(error.number) else found
 
 
-def told_text(message: str) -> dict[str, str]:
-    """As :func:`told`, for the message of an error as text."""
-    match = _TOLD.match(message)
+def message_fields(message: str) -> dict[str, str]:
+    """As :func:`error_fields`, for the message of an error as text."""
+    match = _MESSAGE.match(message)
     if match is None:
         return {"what": message.splitlines()[0] if message else ""}
     found = {"number": match["number"], "what": match["what"]}

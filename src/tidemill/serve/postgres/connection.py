@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidemill.errors import TidemillError
 from tidemill.serve.logs.caller import CALLER, Caller
 from tidemill.serve.logs.events import CONNECTION_REFUSED, REQUEST_FAILED
-from tidemill.serve.logs.redaction import told
+from tidemill.serve.logs.redaction import error_fields
 from tidemill.serve.postgres.protocol import backend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import failed
@@ -56,7 +56,7 @@ class Connection:
     def run(
         self, tls: ssl.SSLContext | None, cancel: Callable[[CancelRequest], None], refused: Callable[[], None]
     ) -> None:
-        """Serve the client until it goes. What it does wrong is told to it, and to nobody else.
+        """Serve the client until it goes. Its mistakes are answered, and seen by nobody else.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Connection:
 
     @staticmethod
     def _noted(caller: Caller, error: TidemillError) -> dict[str, str]:
-        return {**({"request": "connection"} if caller.role else {}), **told(error)}
+        return {**({"request": "connection"} if caller.role else {}), **error_fields(error)}
 
     def _use(self, connection: socket.socket) -> None:
         """Go on with this socket, which stands for the one before: encryption begins."""

@@ -69,7 +69,7 @@ class PostgresListener:
         return len(self._connections)
 
     def close(self) -> None:
-        """End all connections: statements are cancelled, clients are told, and those that do not listen cut off."""
+        """End all connections: statements are cancelled, clients get an error, those that do not read are cut off."""
         accepting, cancelling = self._threads
         self._closed.set()
         with contextlib.suppress(OSError):

@@ -184,7 +184,7 @@ def authenticate(channel: Channel, tokens: Tokens) -> Role:
         try:
             kind, content = channel.message(START_SECONDS, _MOST_BYTES)
         except TimeoutError as error:
-            raise ConnectionEndedError("it told no password") from error
+            raise ConnectionEndedError("it sent no password") from error
         if kind != b"p":
             raise not_understood(f"a message of kind {kind!r} in the place of a password")
         role = tokens.role(text_of(content))

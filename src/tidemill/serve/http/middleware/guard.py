@@ -14,7 +14,7 @@ from tidemill.serve.access.tokens import Role, owner
 from tidemill.serve.encoding.error_responses import error_response
 from tidemill.serve.logs.caller import CALLER, Caller
 from tidemill.serve.logs.events import CONNECTION_REFUSED
-from tidemill.serve.logs.redaction import told
+from tidemill.serve.logs.redaction import error_fields
 from tidemill.serve.service.service import Service
 
 OPEN_PATHS = ("/healthz", "/readyz", "/", "/docs", "/dashboard")
@@ -56,7 +56,7 @@ class Guard:
         CALLER.set(caller)  # each request is answered in a context of its own
         refused = self._refused(scope, headers)
         if refused is not None:
-            self._service.server_log.note(CONNECTION_REFUSED, **told(refused))
+            self._service.server_log.note(CONNECTION_REFUSED, **error_fields(refused))
             await _refuse(scope, receive, send, refused)
             return
         sized = _Sized(receive, scope, self._service.settings.max_body_bytes)

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidemill.errors import TidemillError
 from tidemill.observing import REQUEST, Value
 from tidemill.serve.logs.events import REQUEST_ANSWERED, REQUEST_FAILED
-from tidemill.serve.logs.redaction import told
+from tidemill.serve.logs.redaction import error_fields
 from tidemill.serve.service.metrics import Metrics
 from tidemill.serve.service.service import Service
 
@@ -43,7 +43,7 @@ class Measured:
         self._metrics.answered(method, route, status, seconds)
         problem: TidemillError | None = scope["state"].get("problem")
         if problem is not None:
-            log.note(REQUEST_FAILED, request=f"{method} {route}", status=status, **told(problem))
+            log.note(REQUEST_FAILED, request=f"{method} {route}", status=status, **error_fields(problem))
         elif log.notes(REQUEST_ANSWERED):
             log.note(REQUEST_ANSWERED, method=method, route=route, status=status, milliseconds=seconds * 1e3)
         return {

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 class Segments:
     """ASGI middleware that keeps segments of a path apart: a ``/`` within a name does not divide the name.
 
-    Servers decode a path as a whole, so that ``/v1/views/a%2Fb`` could not be told from ``/v1/views/a/b``.
+    Servers decode a path as a whole, so that ``/v1/views/a%2Fb`` would be the same as ``/v1/views/a/b``.
     """
 
     def __init__(self, app: ASGIApp) -> None:

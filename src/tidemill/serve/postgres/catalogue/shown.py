@@ -1,4 +1,4 @@
-"""What of a snapshot the catalogue shows: views, tables, and what is told of tables."""
+"""What of a snapshot the catalogue shows: views, tables, and the tables about tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.runtime.tables.table import ERRORS_SUFFIX
 from tidemill.schema import Field
 
 PUBLIC, ABOUT = "public", "tidemill"
-"""Views and tables are in ``public``; what is told of tables (``t__files`` and so on) in ``tidemill``."""
+"""Views and tables are in ``public``; tables about tables (``t__files`` and so on) are in ``tidemill``."""
 FIRST_OID = 16_384
 HIDDEN_OID = 1 << 30
 """From here on relations are in ``tidemill``, which is not listed by default."""
@@ -27,7 +27,7 @@ class Relation:
     oid : int
         Stays the same for as long as the relation is there.
     kind : str
-        ``v`` for views and what is told of tables, ``r`` for tables.
+        ``v`` for views and tables about tables, ``r`` for tables.
     definition : str
         The query of a view in Spark SQL; empty for others.
     readable : bool

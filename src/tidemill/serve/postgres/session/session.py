@@ -8,7 +8,7 @@ import duckdb
 
 from tidemill.errors import TidemillError
 from tidemill.serve.logs.events import REQUEST_FAILED
-from tidemill.serve.logs.redaction import told
+from tidemill.serve.logs.redaction import error_fields
 from tidemill.serve.postgres.protocol import backend, frontend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled, failed, not_understood
@@ -116,7 +116,7 @@ class Session:
         if cancellation.why:
             problem = cancelled(cancellation.why)
         if problem.number != "TM8099":
-            log.note(REQUEST_FAILED, request="statement", **told(problem))
+            log.note(REQUEST_FAILED, request="statement", **error_fields(problem))
         self._channel.write(backend.error(problem))
         return False
 

@@ -125,7 +125,7 @@ class ConnectionSettings:
         self._before = None
 
     def reported(self) -> Mapping[str, str]:
-        """The settings that clients are told of."""
+        """The settings that the server reports to clients."""
         values = self.values()
         return {name: values[name.lower()] for name in REPORTED}
 

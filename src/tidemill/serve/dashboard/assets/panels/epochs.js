@@ -47,10 +47,10 @@ function tilesOf(found) {
 function row(epoch) {
   const ms = epoch.milliseconds;
   const failed = Object.entries(epoch.failed).map(([view, error]) => `${view}: ${error}`);
-  const told = [...failed, ...epoch.warnings];
+  const notes = [...failed, ...epoch.warnings];
   return [
     count(epoch.epoch), clock(epoch.sealed_at), duration(ms.total), duration(ms.admit), duration(ms.run), duration(ms.seal),
     count(epoch.rows_in), bytes(epoch.bytes_in), count(epoch.splits), bytes(epoch.bytes_out), count(epoch.backfilled), count(epoch.rows_malformed), count(epoch.late),
-    told.length ? h("details", {}, h("summary", {}, counted(told.length, "warning")), told.map((t) => h("p", { class: "mono" }, t))) : "",
+    notes.length ? h("details", {}, h("summary", {}, counted(notes.length, "warning")), notes.map((t) => h("p", { class: "mono" }, t))) : "",
   ];
 }

@@ -13,11 +13,11 @@ export async function sources(room, signal) {
   const body = h("div"), problems = h("div"), connections = h("div"), warnings = h("div");
   room.append(heading("Sources"), box("Tables", {}, body), problems, connections, box("Warnings", { note: "the newest first" }, warnings));
   every(2000, signal, async () => {
-    const [found, told] = await Promise.all([get("/v1/sources", { signal }), get("/v1/warnings", { signal })]);
+    const [found, warned] = await Promise.all([get("/v1/sources", { signal }), get("/v1/warnings", { signal })]);
     fill(body, sourcesTable(found.sources, feed.epochs));
     fill(problems, unreadable(found.sources));
     fill(connections, connected(found.sources));
-    fill(warnings, table("Warnings", [{ name: "Time" }, { name: "Warning", wide: true }], told.reverse().slice(0, 200).map((w) => [h("span", { title: dayAndClock(w.at) }, ago(w.at)), w.warning]), "No warnings."));
+    fill(warnings, table("Warnings", [{ name: "Time" }, { name: "Warning", wide: true }], warned.reverse().slice(0, 200).map((w) => [h("span", { title: dayAndClock(w.at) }, ago(w.at)), w.warning]), "No warnings."));
   });
 }
 

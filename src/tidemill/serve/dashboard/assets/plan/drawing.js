@@ -76,8 +76,8 @@ function node(step, { x, y }) {
       put(rows, counters ? `${brief(counters.rows_in)} → ${brief(counters.rows_out)} rows` : "not run yet");
       put(time, counters ? duration(counters.milliseconds) : "");
       heat.setAttribute("width", (share * SIZE.width).toFixed(1));
-      const told = counters ? `${count(counters.rows_in)} rows in, ${count(counters.rows_out)} out, ${duration(counters.milliseconds)}, ${Math.round(share * 100)} % of the time` : "not run yet";
-      element.setAttribute("aria-label", `Step ${step.step}: ${step.text}; ${told}`);
+      const spoken = counters ? `${count(counters.rows_in)} rows in, ${count(counters.rows_out)} out, ${duration(counters.milliseconds)}, ${Math.round(share * 100)} % of the time` : "not run yet";
+      element.setAttribute("aria-label", `Step ${step.step}: ${step.text}; ${spoken}`);
     },
   };
 }

@@ -11,8 +11,8 @@ export function editor(text, changed, run) {
   const area = h("textarea", { class: "code", spellcheck: "false", autocapitalize: "off", autocomplete: "off", rows: "1", "aria-label": "SQL statement", "aria-autocomplete": "list", "aria-controls": listId });
   const layer = h("pre", { class: "code layer", "aria-hidden": "true" });
   const list = h("ul", { class: "suggestions", id: listId, role: "listbox", "aria-label": "Suggestions", hidden: true });
-  const told = h("span", { class: "unseen", role: "status" });
-  const element = h("div", { class: "editor" }, layer, area, list, told);
+  const announcement = h("span", { class: "unseen", role: "status" });
+  const element = h("div", { class: "editor" }, layer, area, list, announcement);
   let vocabulary = { relations: [], functions: [] };
   let offered = null, picked = 0, wrong = null;
 
@@ -40,7 +40,7 @@ export function editor(text, changed, run) {
     offered = found.items.length ? found : null;
     picked = 0;
     list.hidden = !offered;
-    told.textContent = offered ? `${offered.items.length} suggestions` : "";
+    announcement.textContent = offered ? `${offered.items.length} suggestions` : "";
     paint();
     show();
   }
@@ -58,7 +58,7 @@ export function editor(text, changed, run) {
     if (!offered) return;
     offered = null;
     list.hidden = true;
-    told.textContent = "";
+    announcement.textContent = "";
     paint();
     show();
   }
