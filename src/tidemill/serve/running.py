@@ -84,7 +84,9 @@ class Server:
         self.addresses["http"] = f"{scheme}://{shown}:{port}"
         self._thread = threading.Thread(target=self._http.run, args=([self._socket],), name="serve-http", daemon=True)
         self._thread.start()
-        self._http.begun.wait(30)
+        while not self._http.begun.wait(0.1):
+            if not self._thread.is_alive():  # it has told its log why
+                raise RuntimeError("HTTP could not be started")
         if settings.flight_port is not None:
             self._flight = _flight_server(self.service)
             scheme = "grpc+tls" if settings.tls_certificate else "grpc"
@@ -187,8 +189,8 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
     Raises
     ------
     TidemillError
-        TM8001 to TM8003, TM8006, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the root's directory
-        cannot be written; TM6003 when Java has ended: who has started the process can start it again.
+        TM8001 to TM8003, TM8006, TM8022, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the
+        root's directory cannot be written; TM6003 when Java has ended: who has started the process can start it again.
     """
     traces = start_traces(mill.observers) if settings.traces else None
     service = Service(mill, settings)
