@@ -22,6 +22,7 @@ from tidemill.runtime.spark.session import java_ended, java_process_has_ended
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
 from tidemill.serve.http.inspection.routers import ROUTERS
+from tidemill.serve.http.middleware.patience import PatientProtocol
 from tidemill.serve.logs.events import JAVA_ENDED, SERVER_STARTED, SERVER_STOPPING
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
@@ -62,6 +63,7 @@ class Server:
             self._app,
             log_config=None,  # it would enable loggers that are disabled
             log_level=service.server_log.library_level,
+            http=PatientProtocol,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
