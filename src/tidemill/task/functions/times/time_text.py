@@ -122,7 +122,7 @@ def date_text(array: Array) -> Array:
 def iso_dates(days: npt.NDArray[np.int64]) -> Array:
     """Days since 1970 as ``yyyy-MM-dd``, with a sign for years of more than four digits: Arrow has no years beyond
     32767, and no sign."""
-    texts = pa.array(np.datetime_as_string(days.astype("datetime64[D]")).tolist(), pa.string())
+    texts: Array = pa.array(np.datetime_as_string(days.astype("datetime64[D]")).tolist(), pa.string())
     texts = pc.replace_substring_regex(texts, "^-([0-9]{3}-)", r"-0\1")  # NumPy counts the sign as a digit
     return pc.replace_substring_regex(texts, r"^([0-9]{5,}-)", r"+\1")
 
