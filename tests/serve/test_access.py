@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import sqlite3
@@ -15,6 +16,8 @@ import pytest
 from pyarrow import flight
 from serving import Served, wait_until
 from test_http import orders, write
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 import tidemill as tm
 from tidemill.errors import TidemillError
@@ -285,6 +288,13 @@ def test_a_rate_is_held_for_each_address(serve: ServeFactory) -> None:
     assert statuses[:5] == [200] * 5 and 429 in statuses
     refused = next(r for _ in range(40) if (r := served.http.get("/v1/views")).status_code == 429)
     assert refused.json()["number"] == "TM8009" and refused.headers["retry-after"] == "1"
+    with pytest.raises(InvalidStatus) as over_socket:
+        for _ in range(40):
+            with connect(served.url.replace("http", "ws") + "/v1/ws"):
+                pass
+    answer = over_socket.value.response
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert json.loads(answer.body)["number"] == "TM8009"
 
 
 def test_everything_is_encrypted_with_a_certificate(serve: ServeFactory, tmp_path: Path) -> None:

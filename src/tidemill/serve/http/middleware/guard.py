@@ -177,8 +177,9 @@ def _token(headers: Headers) -> str | None:
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: TidemillError) -> None:
     if scope["type"] == "websocket":
         await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": f"{error.number}: {error.what}"})
-        return
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008, "reason": f"{error.number}: {error.what}"})
+            return
     headers = {"WWW-Authenticate": "Bearer"} if error.number == "TM8005" else {}
     if error.number == "TM8009":
         headers["Retry-After"] = "1"
