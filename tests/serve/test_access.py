@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,14 @@ import pytest
 from pyarrow import flight
 from serving import Served, wait_until
 from test_http import orders, write
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 import tidemill as tm
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens
+from tidemill.serve.http.middleware import patience
 from tidemill.serve.stored.state_store import CursorRecord, StateStore
 
 ServeFactory = Callable[..., Served]
@@ -203,12 +208,48 @@ def test_limits_of_bodies_rows_rates_and_subscribers(serve: ServeFactory, tmp_pa
             yield b" " * 1000
 
     assert number(served.http.post("/v1/sql", content=parts())) == (413, "TM8017")
-    assert number(served.http.get("/v1/views/spending")) == (400, "TM8012")
+    for path in ("/v1/views/spending", "/v1/views/spending?format=csv", "/v1/results?views=spending"):
+        assert number(served.http.get(path)) == (400, "TM8012")
+    assert served.http.get("/v1/results?views=spending&format=arrow").status_code == 200
     assert served.http.get("/v1/views/spending?format=arrow").status_code == 200
     for _ in range(2):
         assert served.http.post("/v1/cursors", json={"views": ["spending"], "durable": False}).status_code == 200
     assert number(served.http.post("/v1/cursors", json={"views": ["spending"]})) == (400, "TM8012")
     assert number(served.http.get("/v1/views/spending/changes")) == (400, "TM8012")
+
+
+def test_columns_and_conditions_are_no_longer_than_statements(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(max_statement_length=500)
+    orders(served, tmp_path)
+    for long in ({"where": f"customer > 0 -- {'x' * 500}"}, {"columns": f"customer AS {'x' * 500}"}):
+        refused = [served.http.get(f"/v1/views/spending{end}", params=long) for end in ("", "/changes")]
+        refused.append(served.http.post("/v1/cursors", json={"views": ["spending"], **long}))
+        assert {(r.status_code, r.json()["number"]) for r in refused} == {(400, "TM8012")}
+
+
+def test_requests_that_do_not_arrive_are_ended(serve: ServeFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "BODY_SECONDS", 0.3)
+    served = serve()
+    address = ("127.0.0.1", int(served.url.rpartition(":")[2]))
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    post = b"POST /v1/sql HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    chunk = b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+    for begun, slow in (
+        (b"", False), (whole[:20], False), (post[:60], False), (post + b"Content-Length: 9\r\n\r\n{", True),
+        (post + chunk, True),
+    ):  # fmt: skip
+        for before in (b"", whole):
+            with socket.create_connection(address, timeout=30) as connection:
+                connection.sendall(before)
+                if before:
+                    assert b"200 OK" in connection.recv(65536)
+                if before and not begun:
+                    continue  # kept for 75 seconds
+                connection.sendall(begun)
+                found = connection.recv(65536)
+                assert (b"408" in found and b"TM8023" in found) if slow else not found
+    assert served.http.get("/healthz").status_code == 200
 
 
 def test_a_query_of_spark_is_no_larger_than_an_answer(serve: ServeFactory, tmp_path: Path) -> None:
@@ -247,6 +288,13 @@ def test_a_rate_is_held_for_each_address(serve: ServeFactory) -> None:
     assert statuses[:5] == [200] * 5 and 429 in statuses
     refused = next(r for _ in range(40) if (r := served.http.get("/v1/views")).status_code == 429)
     assert refused.json()["number"] == "TM8009" and refused.headers["retry-after"] == "1"
+    with pytest.raises(InvalidStatus) as over_socket:
+        for _ in range(40):
+            with connect(served.url.replace("http", "ws") + "/v1/ws"):
+                pass
+    answer = over_socket.value.response
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert json.loads(answer.body)["number"] == "TM8009"
 
 
 def test_everything_is_encrypted_with_a_certificate(serve: ServeFactory, tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from tidemill.schema import DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, WEIGHT, YEAR_MONTH
 from tidemill.serve.encoding import json_rows
 from tidemill.serve.encoding.formats import format_of
 from tidemill.sinks import json_lines
+from tidemill.task.functions.times.time_text import date_text, timestamp_text
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LEAST, MOST = dt.datetime(1, 1, 2, tzinfo=dt.UTC), dt.datetime(9999, 12, 30, tzinfo=dt.UTC)
@@ -54,6 +56,40 @@ def test_timestamps_keep_their_microseconds(seed: int, zone: str) -> None:
     weighted = table.append_column(WEIGHT, pa.repeat(pa.scalar(1), len(values)))
     changes = json.loads(json_rows.changes(1, "v", weighted, zone))["changes"]
     assert changes == [{"weight": 1, "t": t, "n": n, "l": [t]} for t, n in wanted]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_all_years_are_written_as_spark_writes_them(spark: SparkSession, seed: int, zone: str) -> None:
+    """Arrow has no sign for years after 9999, and none at all after 32767."""
+    chance = random.Random(seed)
+    micros = [-(2**63) + 1, 2**63 - 1, 253402300799999999, 253402300800000000, -62135596800000001, -62167219200000001]
+    micros += [chance.choice((-1, 1)) * chance.randrange(2 ** chance.randrange(40, 63)) for _ in range(200)]
+    rows = [(n, max(-100_000_000, min(100_000_000, n // 10 ** chance.randrange(8, 12)))) for n in micros]
+    options = f"map('timeZone', '{zone}', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSxxxxx')"
+    found = spark.createDataFrame(rows, "n BIGINT, d INT").selectExpr(
+        "n", "d", f"to_json(struct(timestamp_micros(n) AS t, date_from_unix_date(d) AS d), {options}) AS j",
+        "CAST(date_from_unix_date(d) AS STRING) AS s",
+    ).collect()  # fmt: skip
+    wanted = [
+        (w["t"].replace("+00:00", "Z") if zone == "UTC" else w["t"], w["d"]) for w in (json.loads(r.j) for r in found)
+    ]
+    assert [d for _, d in wanted] == [r.s for r in found]
+    days, times = pa.array([r.d for r in found], pa.int32()).cast(pa.date32()), pa.array([r.n for r in found])
+    table = pa.table({"t": times.cast(TIMESTAMP), "d": days})
+    answer = json.loads(b"".join(json_rows.result(1, [table], zone)))
+    assert [tuple(row) for row in answer["rows"]] == wanted
+    text = b"".join(format_of("csv").body([table], zone)).decode()
+    assert [tuple(row) for row in csv.reader(io.StringIO(text))][1:] == wanted
+    assert date_text(days).to_pylist() == [r.s for r in found]
+    if zone == "UTC":
+        clocks = [t.removesuffix("Z").replace("T", " ").partition(".") for t, _ in wanted]
+        shown = [whole + f".{fraction}".rstrip("0").rstrip(".") for whole, _, fraction in clocks]
+        assert timestamp_text(times.cast(TIMESTAMP)).to_pylist() == shown
+    assert json.loads(b"".join(json_rows.result(1, [table.slice(0, 0)], zone)))["rows"] == []
+    nulls = pa.table(
+        {"t": pa.array([None, 2**62], TIMESTAMP), "d": pa.array([None, 10**7], pa.int32()).cast(pa.date32())}
+    )
+    assert json.loads(b"".join(json_rows.result(1, [nulls], zone)))["rows"][0] == [None, None]
 
 
 def test_intervals_and_numbers_that_are_none() -> None:

@@ -112,6 +112,41 @@ def test_a_sink_that_begins_late_begins_with_all_rows(mill_factory: MillFactory,
     assert counted.sink("s")["error"] == ""
 
 
+@pytest.mark.parametrize("target", ["json", "delta"])
+@pytest.mark.parametrize("with_directory", [True, False])
+def test_a_target_that_is_removed_meanwhile(
+    counted: Counted, seed: int, tmp_path: Path, target: str, with_directory: bool
+) -> None:
+    """The mill runs on: what it writes next is no table of changes without the rows before."""
+    chance = random.Random(seed)
+    for name, on_gap in (("stops", "error"), ("goes", "snapshot")):
+        place = f"path '{tmp_path}/{name}', onGap '{on_gap}', maxBackoff '50 ms'"
+        counted.mill.sql(f"CREATE SINK {name} FROM v INTO {target} OPTIONS ({place})")
+    counted.write([("a", 1), ("b", 2)])
+    counted.advance()
+    counted.change(chance)
+    counted.advance()
+    for name in ("stops", "goes"):
+        shutil.rmtree(tmp_path / name)
+        if not with_directory:
+            (tmp_path / name).mkdir()
+    counted.change(chance)
+    counted.mill.advance()
+    counted.mill.checkpoint()
+    wait_until(lambda: counted.sink("stops")["state"] == "failed")
+    assert counted.sink("stops")["error"].startswith("TM8218")
+    wait_until(lambda: counted.sink("goes")["lag"] == 0)
+    counted.mill.sql("ALTER SINK stops SET OPTIONS (onGap 'snapshot')")
+    wait_until(lambda: counted.sink("stops")["lag"] == 0)
+    counted.change(chance)
+    counted.advance()
+    for name in ("stops", "goes"):
+        if target == "json":
+            assert weighted(json_rows(tmp_path / name)) == counted.rows
+        else:
+            assert weighted(DeltaTable(tmp_path / name).to_pyarrow_table().to_pylist()) == counted.rows
+
+
 @pytest.mark.parametrize("target", ["parquet", "delta"])
 def test_a_target_that_was_removed(counted: Counted, seed: int, tmp_path: Path, target: str) -> None:
     """Changes alone would not add up to the view: it is an error, or all rows are written again."""

@@ -15,6 +15,7 @@ import pytest
 from sinking import Counted, plain, wait_until, weighted
 
 from full_disk import Disk
+from tidemill.cli.running import create_from
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.sinks import Sink
 
@@ -143,6 +144,10 @@ def test_a_directory_of_somebody_else(
     for target in ("parquet", "json"):
         with pytest.raises(TidemillError, match="TM8213"):
             counted.mill.sql(f"CREATE SINK p FROM v INTO {target} OPTIONS (path '{tmp_path}/p')")
+        script = tmp_path / "script.sql"
+        script.write_text(f"CREATE SINK p FROM v INTO {target} OPTIONS (path '{tmp_path}/p')")
+        with pytest.raises(TidemillError, match="TM8213"):
+            create_from(counted.mill, script)
     assert not counted.sinks()
     monkeypatch.setattr(Sink, "check_free", lambda _: None)  # as if the file had come after the look
     counted.mill.sql(f"CREATE SINK p FROM v INTO parquet OPTIONS (path '{tmp_path}/p')")

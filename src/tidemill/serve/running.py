@@ -22,6 +22,7 @@ from tidemill.runtime.spark.session import java_ended, java_process_has_ended
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
 from tidemill.serve.http.inspection.routers import ROUTERS
+from tidemill.serve.http.middleware.patience import PatientProtocol
 from tidemill.serve.logs.events import JAVA_ENDED, SERVER_STARTED, SERVER_STOPPING
 from tidemill.serve.service.service import Service
 from tidemill.serve.stored.addresses import remove_addresses, write_addresses
@@ -62,6 +63,7 @@ class Server:
             self._app,
             log_config=None,  # it would enable loggers that are disabled
             log_level=service.server_log.library_level,
+            http=PatientProtocol,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
@@ -84,7 +86,9 @@ class Server:
         self.addresses["http"] = f"{scheme}://{shown}:{port}"
         self._thread = threading.Thread(target=self._http.run, args=([self._socket],), name="serve-http", daemon=True)
         self._thread.start()
-        self._http.begun.wait(30)
+        while not self._http.begun.wait(0.1):
+            if not self._thread.is_alive():  # it has told its log why
+                raise RuntimeError("HTTP could not be started")
         if settings.flight_port is not None:
             self._flight = _flight_server(self.service)
             scheme = "grpc+tls" if settings.tls_certificate else "grpc"
@@ -187,8 +191,8 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
     Raises
     ------
     TidemillError
-        TM8001 to TM8003, TM8006, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the root's directory
-        cannot be written; TM6003 when Java has ended: who has started the process can start it again.
+        TM8001 to TM8003, TM8006, TM8022, TM8320, TM8330, TM8331 for settings that cannot be; TM8020 when the
+        root's directory cannot be written; TM6003 when Java has ended: who has started the process can start it again.
     """
     traces = start_traces(mill.observers) if settings.traces else None
     service = Service(mill, settings)

@@ -56,6 +56,8 @@ class DeltaTarget:
         self._keeps_changes = MODE.of(options) == CHANGES
         self._begins_with_rows = not self._keeps_changes or INITIAL_SNAPSHOT.of(options)
         self._application = f"tidemill-{sink.id}"
+        self._made = False
+        """Whether the table is known to be there, with a commit of this sink."""
 
     def _table(self) -> Any:
         """The table; None when there is none. ``is_deltatable`` would let no other thread run meanwhile."""
@@ -75,6 +77,7 @@ class DeltaTarget:
             written = table.transaction_version(self._application)
         if written is None:
             raise foreign(self._path, "a Delta table that this sink did not make")
+        self._made = True
         return int(written)
 
     def snapshot(self, epoch: int, parts: Iterable[pa.Table]) -> None:
@@ -85,7 +88,12 @@ class DeltaTarget:
         self._commit(epoch, rows, mode="overwrite", schema_mode="overwrite")
 
     def changes(self, changes: Sequence[Changes]) -> None:
-        """Append in one commit."""
+        """Append in one commit. TM8214 when the table has gone: one of changes alone would not add up to the view."""
+        if self._made:
+            with self._numbered():
+                table = self._table()
+                if table is None or table.transaction_version(self._application) is None:
+                    raise FileNotFoundError("the table was removed while the sink wrote")
         self._commit(changes[-1].epoch, with_epoch(changes), mode="append")
 
     def _commit(self, epoch: int, rows: Any, **how: str) -> None:
@@ -96,6 +104,7 @@ class DeltaTarget:
             library.write_deltalake(
                 self._path, rows, storage_options=self._storage, commit_properties=properties, **how
             )
+        self._made = True
 
     def _numbered(self) -> _Numbered:
         return _Numbered(self._path)

@@ -7,6 +7,7 @@ The names of changes say the epoch, so that an epoch that is written again repla
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -87,7 +88,15 @@ class Folder:
         return _newest(names)
 
     def write(self, name: str, write: Callable[[Any], None]) -> None:
-        """Write a file; it appears, in place of one of its name, once it is whole and on the disk."""
+        """Write a file; it appears, in place of one of its name, once it is whole and on the disk.
+
+        Raises
+        ------
+        OSError
+            Of the disk; when the directory has lost its marker, and thus perhaps more: :meth:`open` finds out.
+        """
+        if name != MARKER and not (self._path / MARKER).exists():
+            raise _removed(str(self._path / MARKER))
         staged = self._path / f".{name}.tmp"
         try:
             with staged.open("wb") as file:
@@ -126,8 +135,19 @@ class ObjectFolder:
 
     def write(self, name: str, write: Callable[[Any], None]) -> None:
         """As :meth:`Folder.write`."""
+        if name != MARKER:
+            marker = f"{self._prefix}/{MARKER}".lstrip("/")
+            try:
+                with _as_os_errors():
+                    obstore.head(self._store, marker)
+            except FileNotFoundError as error:
+                raise _removed(f"{self._url}/{MARKER}") from error
         with _as_os_errors(), obstore.open_writer(self._store, f"{self._prefix}/{name}".lstrip("/")) as upload:
             write(_Upload(upload))
+
+
+def _removed(marker: str) -> OSError:
+    return FileNotFoundError(errno.ENOENT, "it was removed while the sink wrote", marker)
 
 
 class _Upload(io.RawIOBase):

@@ -221,6 +221,8 @@ class Declaration:
             self.catalog = repeated
             return
         made = sink_changes.with_sink(self.catalog, statement, self._created_at_epoch, self._allowed)
+        if made is not self.catalog:
+            made.sinks[statement.name].check_free()
         self._adopt_sinks("add", statement.name, made)
 
     def _adopt_sinks(self, action: str, name: str, catalog: Catalog) -> None:

@@ -120,8 +120,9 @@ class ServerSettings:
         Raises
         ------
         TidemillError
-            TM8001 for an address beyond loopback without tokens, TM8002 for half of a TLS identity, TM8320 for a level
-            or format of the log that there is not, TM8330 for traces without OpenTelemetry.
+            TM8001 for an address beyond loopback without tokens, TM8002 for half of a TLS identity, TM8022 for one
+            that cannot be used, TM8320 for a level or format of the log that there is not, TM8330 for traces without
+            OpenTelemetry.
         """
         if not self.is_loopback and not self.tokens:
             raise TidemillError(
@@ -138,10 +139,12 @@ class ServerSettings:
                 hint="give both, as PEM files",
             )
         # imported here: the command's help asks for names and defaults only
+        from tidemill.serve.access.tls import tls_context
         from tidemill.serve.logs.server_log import check
         from tidemill.serve.traces.exporting import check_traces
 
         check(self.log_level, self.log_format)
+        tls_context(self.tls_certificate, self.tls_key)
         if self.traces:
             check_traces()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -50,10 +50,19 @@ class Asked:
 
 
 class Subscriptions:
-    """Makes followers of views."""
+    """Makes followers of views.
 
-    def __init__(self, mill: Mill, log: ChangeLog, generations: Generations) -> None:
+    Parameters
+    ----------
+    check_length : callable
+        TM8012 for a SELECT list and a condition that are too long.
+    """
+
+    def __init__(
+        self, mill: Mill, log: ChangeLog, generations: Generations, check_length: Callable[[str], None]
+    ) -> None:
         self._mill, self._log, self._generations = mill, log, generations
+        self._check_length = check_length
         self._selection = lru_cache(maxsize=1024)(self._planned)
 
     def follower(self, asked: Asked, position: Position | None = None) -> Follower:
@@ -68,8 +77,8 @@ class Subscriptions:
         ------
         TidemillError
             TM2012 for an unknown view, TM1030 for one that is initialising, TM2060 and others of
-            :meth:`Mill.selection`; TM8015 for no view, too many or several with a condition; TM8013 for a start that
-            is none.
+            :meth:`Mill.selection`; TM8012 for columns and a condition that are too long; TM8015 for no view, too many
+            or several with a condition; TM8013 for a start that is none.
         """
         views = self._views(asked)
         durable = asked.durable
@@ -90,6 +99,7 @@ class Subscriptions:
                 got=f"{len(names)} views{', with columns or a condition' * selects}",
                 hint=f"name 1 to {_MOST_VIEWS} views, each once; columns and where are for one view",
             )
+        self._check_length(asked.columns + (asked.where or ""))
         return [self._followed(name, asked.columns.strip(), asked.where) for name in names]
 
     def _followed(self, name: str, columns: str, where: str | None) -> Followed:

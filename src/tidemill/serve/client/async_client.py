@@ -25,7 +25,9 @@ class AsyncClient:
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> None:
         self.url = protocol.address(url)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
+        self._http = httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=timeout, verify=protocol.trusted(verify)
+        )
 
     async def __aenter__(self) -> AsyncClient:
         return self

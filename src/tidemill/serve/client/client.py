@@ -31,13 +31,14 @@ def connect(url: str, token: str | None = None, *, timeout: float = 60.0, verify
     timeout : float
         Seconds to wait for an answer; statements that change something have one of their own.
     verify : bool or str
-        Whether, or with which file of certificates, TLS is checked.
+        Whether the server's certificate is verified; a file with the certificate of its authority, in PEM, where this
+        machine does not trust that.
 
     Raises
     ------
     TidemillError
         TM8031 when the server does not answer, TM8030 when it is no Tidemill server or no URL of HTTP, TM8005 for an
-        unknown token.
+        unknown token, TM8033 for certificates in ``verify`` that cannot be used.
     """
     client = Client(url, token, timeout=timeout, verify=verify)
     client.status()
@@ -50,7 +51,7 @@ class Client:
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> None:
         self.url = protocol.address(url)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=protocol.trusted(verify))
 
     def __enter__(self) -> Client:
         return self

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
@@ -179,13 +181,38 @@ def address(url: str) -> str:
     return url.rstrip("/")
 
 
+def trusted(verify: bool | str) -> bool | ssl.SSLContext:
+    """How the certificate of a server is verified. TM8033 for certificates that cannot be used.
+
+    Parameters
+    ----------
+    verify : bool or str
+        True for the authorities that this machine trusts, False to verify nothing; a file of certificates in PEM, or
+        a directory of them as OpenSSL names them.
+    """
+    if isinstance(verify, bool):
+        return verify
+    try:
+        directory = Path(verify).is_dir()
+        return ssl.create_default_context(cafile=None if directory else verify, capath=verify if directory else None)
+    except OSError as error:  # every error of TLS is one
+        raise TidemillError(
+            "TM8033",
+            "the certificates to verify the server with cannot be used",
+            got=f"{verify}: {'no certificate in PEM' if isinstance(error, ssl.SSLError) else error.strerror}",
+            hint="a file in PEM with the certificate of the server's authority, or True",
+        ) from error
+
+
 def unreachable(url: str, error: Exception) -> TidemillError:
     """TM8031: a server does not answer."""
+    hint = "is `tidemill serve` running there? views and cursors continue where they were"
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        hint = "verify='FILE' with the certificate of the server's authority; for commands SSL_CERT_FILE=FILE"
+    elif "WRONG_VERSION_NUMBER" in str(error):
+        hint = "this address is not encrypted: http:// in place of https://"
     return TidemillError(
-        "TM8031",
-        "the server does not answer",
-        got=f"{url}: {error or type(error).__name__}",
-        hint="is `tidemill serve` running there? views and cursors continue where they were",
+        "TM8031", "the server does not answer", got=f"{url}: {error or type(error).__name__}", hint=hint
     )
 
 

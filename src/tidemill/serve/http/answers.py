@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import pyarrow as pa
@@ -24,7 +24,9 @@ def rows_response(service: Service, format_: Format, epoch: int, tables: Iterabl
         What reading raises, in Arrow the first part; TM8012 for too many rows in JSON or CSV.
     """
     if not format_.media_type.endswith("arrow.stream"):
-        tables = _limited(service.settings.max_rows, tables)  # an error cannot follow the beginning of an answer
+        tables = limited_together(service.settings.max_rows, {"": tables})[
+            ""
+        ]  # an error cannot follow the beginning of an answer
     parts = iter(format_.body(tables, service.time_zone))
     head = format_.head(epoch)
     first = next(parts, b"")
@@ -36,17 +38,19 @@ def rows_response(service: Service, format_: Format, epoch: int, tables: Iterabl
     return StreamingResponse(sent, headers=headers, media_type=format_.media_type)
 
 
-def _limited(most: int, tables: Iterable[pa.Table]) -> list[pa.Table]:
-    """All tables, at least one. TM8012 when they have more rows than that."""
-    found, left = [], most
-    for table in tables:
-        left -= table.num_rows
-        if left < 0:
-            raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
-                got=f"more than {most:,} rows in one answer",
-                hint="ask for format=arrow, or open a cursor",
-            )
-        found.append(table)
+def limited_together(most: int, results: Mapping[str, Iterable[pa.Table]]) -> dict[str, list[pa.Table]]:
+    """All tables of results that are one answer. TM8012 when they have more rows than that."""
+    found: dict[str, list[pa.Table]] = {name: [] for name in results}
+    left = most
+    for name, tables in results.items():
+        for table in tables:
+            left -= table.num_rows
+            if left < 0:
+                raise TidemillError(
+                    "TM8012",
+                    "a limit of the server is reached",
+                    got=f"more than {most:,} rows in one answer",
+                    hint="ask for format=arrow, or open a cursor",
+                )
+            found[name].append(table)
     return found

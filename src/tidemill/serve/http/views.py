@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tidemill.serve.encoding.formats import format_of
 from tidemill.serve.encoding.frames import FRAMED, framed
-from tidemill.serve.http.answers import EPOCH_HEADER, rows_response
+from tidemill.serve.http.answers import EPOCH_HEADER, limited_together, rows_response
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.models import Column, Description, Result, Results, Views, ViewStatus
 from tidemill.serve.http.names import DECODED, names_in
@@ -76,7 +76,8 @@ def read_views(
     names = list(names_in(views))
     at, found = service.read_all(names, epoch)
     chosen = format_of(format)
-    bodies = [b"".join(chosen.body(parts, service.time_zone)) for parts in found.values()]
+    limited = limited_together(service.settings.max_rows, found) if format == "json" else found
+    bodies = [b"".join(chosen.body(parts, service.time_zone)) for parts in limited.values()]
     if format == "arrow":
         return Response(framed([json.dumps({"epoch": at, "views": names}).encode(), *bodies]), media_type=FRAMED)
     shown = b", ".join(json.dumps(n).encode() + b": {" + b for n, b in zip(names, bodies, strict=True))

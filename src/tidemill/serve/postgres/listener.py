@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 
 from tidemill.errors import TidemillError
+from tidemill.serve.access.tls import tls_context
 from tidemill.serve.postgres.connection import Connection
 from tidemill.serve.postgres.query.answering import Answering
 from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine
-from tidemill.serve.postgres.start_up import CancelRequest, tls_context
+from tidemill.serve.postgres.start_up import CancelRequest
 from tidemill.serve.service.service import Service
 
 _LOG = logging.getLogger("tidemill.serve")
@@ -40,7 +41,9 @@ class PostgresListener:
     def __init__(self, service: Service, listening: socket.socket) -> None:
         settings = service.settings
         self._service, self._socket = service, listening
-        self._tls = tls_context(settings)
+        self._tls = tls_context(settings.tls_certificate, settings.tls_key)
+        if self._tls is not None:
+            self._tls.set_alpn_protocols(["postgresql"])
         self._engine = DuckDBEngine(settings.pg_memory_bytes, max(1, os.cpu_count() or 1))
         self._answering = Answering(service.mill, self._engine, settings.pg_duckdb_bytes, service.long_statement)
         self._lock = threading.Lock()

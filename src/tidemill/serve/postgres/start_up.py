@@ -50,17 +50,6 @@ class Started:
     answer: bytes = b""
 
 
-def tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
-    """How connections are encrypted; None when the server has no certificate."""
-    if not settings.tls_certificate:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    context.set_alpn_protocols(["postgresql"])
-    return context
-
-
 def start_up(
     connection: socket.socket,
     tls: ssl.SSLContext | None,

@@ -100,7 +100,7 @@ class Service:
         self.generations = Generations(self.store, mill, self.state_sizes.noticed)
         self.log = ChangeLog(mill, self.generations, settings.cache_bytes)
         self.results = Cache(settings.cache_bytes)
-        self.subscriptions = Subscriptions(mill, self.log, self.generations)
+        self.subscriptions = Subscriptions(mill, self.log, self.generations, self.check_length)
         self.cursors = Cursors(self.store, self.subscriptions, settings.max_cursors)
         self._reports: deque[tuple[float, EpochReport]] = deque(maxlen=_REPORTS)
         self._warnings: deque[tuple[float, str]] = deque(maxlen=_REPORTS)
@@ -255,7 +255,7 @@ class Service:
         self.require(Role.ADMIN, role)
 
     def check_length(self, text: str) -> None:
-        """TM8012 for statements that are too long."""
+        """TM8012 for statements, and SELECT lists with their conditions, that are too long."""
         if len(text) > self.settings.max_statement_length:
             raise TidemillError(
                 "TM8012",
@@ -369,7 +369,7 @@ class Service:
     ) -> tuple[int, Iterator[pa.Table]]:
         """The rows of a view at an epoch, in tables that are made when they are asked for; at least one.
 
-        Errors as :meth:`Snapshot.read` and :meth:`Mill.selection`.
+        Errors as :meth:`Snapshot.read`, :meth:`Mill.selection` and :meth:`check_length`.
         """
         snapshot = self.mill.snapshot()
         return self._read(snapshot, name.lower(), epoch, columns, where)
@@ -380,6 +380,7 @@ class Service:
         at = snapshot.version.epoch if epoch is None else epoch
         parts = snapshot.read_parts(name, epoch)
         if columns.strip() != "*" or where is not None:
+            self.check_length(columns + (where or ""))
             selection = self.mill.selection(name, columns, where)
             parts = map(selection.apply, parts)
         return at, parts

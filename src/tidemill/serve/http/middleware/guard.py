@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from urllib.parse import urlparse
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidemill.errors import TidemillError
 from tidemill.serve.access.tokens import Role, owner
 from tidemill.serve.encoding.error_responses import error_response
+from tidemill.serve.http.middleware import patience
 from tidemill.serve.logs.caller import CALLER, Caller
 from tidemill.serve.logs.events import CONNECTION_REFUSED
 from tidemill.serve.logs.redaction import error_fields
@@ -130,19 +132,40 @@ def too_large(most: int) -> TidemillError:
 
 
 class _Sized:
-    """Counts the bytes of a body that comes without a length; notes in ``scope["state"]`` when there are too many."""
+    """Counts the bytes of a body that comes without a length, and the seconds until all of it is there; notes in
+    ``scope["state"]`` when there are too many."""
 
     def __init__(self, receive: Receive, scope: Scope, most: int) -> None:
         self._receive, self._state, self._most, self._left = receive, scope["state"], most, most
+        self._end = time.monotonic() + patience.BODY_SECONDS
+        self._whole = False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        if self._whole:  # what comes now is the end of the connection
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), self._end - time.monotonic())
+        except TimeoutError:
+            raise self._refused(_too_slow()) from None
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
             if self._left < 0:
-                self._state["refused"] = too_large(self._most)
-                raise self._state["refused"]
+                raise self._refused(too_large(self._most))
         return message
+
+    def _refused(self, error: TidemillError) -> TidemillError:
+        self._state["refused"] = error
+        return error
+
+
+def _too_slow() -> TidemillError:
+    return TidemillError(
+        "TM8023",
+        "the request did not arrive in time",
+        got=f"a body that was not whole after {patience.BODY_SECONDS:g} seconds",
+        hint="send it at once",
+    )
 
 
 def _token(headers: Headers) -> str | None:
@@ -154,8 +177,9 @@ def _token(headers: Headers) -> str | None:
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: TidemillError) -> None:
     if scope["type"] == "websocket":
         await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": f"{error.number}: {error.what}"})
-        return
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008, "reason": f"{error.number}: {error.what}"})
+            return
     headers = {"WWW-Authenticate": "Bearer"} if error.number == "TM8005" else {}
     if error.number == "TM8009":
         headers["Retry-After"] = "1"

@@ -13,6 +13,7 @@ from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.compute import Array, null_where, pc
 from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import apply, try_cast
+from tidemill.task.functions.times.time_text import MICROS_PER_DAY, date_text, iso_dates, usual_years
 from tidemill.zones import Ints, clock_of
 
 
@@ -75,7 +76,7 @@ def written_times(array: Array, formats: TimeFormats) -> Array:
     """
     type_, pattern = array.type, formats.pattern(array.type)
     if pa.types.is_date(type_):
-        return array.cast(pa.string()) if pattern is None else _printed(array.cast(pa.timestamp("us")), pattern)
+        return date_text(array) if pattern is None else _printed(array.cast(pa.timestamp("us")), pattern)
     offsets = np.zeros(len(array), np.int64)
     plain = array.cast(pa.timestamp("us"))
     if type_.tz and formats.zone is not None:
@@ -86,9 +87,19 @@ def written_times(array: Array, formats: TimeFormats) -> Array:
         ends = pattern.endswith(OFFSET) and bool(type_.tz)
         text = _printed(plain, pattern.removesuffix(OFFSET) if ends else pattern)
         return pc.binary_join_element_wise(text, offset_texts(_minutes(offsets)), "") if ends else text
-    whole = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"))
-    text = pc.strftime(plain if formats.microseconds else whole, "%Y-%m-%dT%H:%M:%S")  # with the digits of the unit
+    if usual_years(array.cast(pa.int64())):
+        text = _iso(plain, "%Y-%m-%dT%H:%M:%S", formats.microseconds)
+    else:
+        days, rest = np.divmod(to_numpy(array.cast(pa.int64()), len(array)), MICROS_PER_DAY)
+        more, rest = np.divmod(rest + offsets, MICROS_PER_DAY)
+        clock = _iso(from_numpy(rest, pa.int64(), array).cast(TIMESTAMP_NTZ), "%H:%M:%S", formats.microseconds)
+        text = pc.binary_join_element_wise(iso_dates(days + more), clock, "T")
     return pc.binary_join_element_wise(text, offset_texts(offsets), "") if type_.tz else text
+
+
+def _iso(plain: Array, pattern: str, microseconds: bool) -> Array:
+    whole = plain if microseconds else pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"))
+    return pc.strftime(whole, pattern)  # with the digits of the unit
 
 
 OFFSET = "XXX"

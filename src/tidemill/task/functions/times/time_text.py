@@ -113,16 +113,53 @@ def parse_timestamp(text: Array, target: pa.DataType, clock: Clock | None = None
 
 def date_text(array: Array) -> Array:
     """``yyyy-MM-dd``, with a sign for years of more than four digits."""
-    return pc.replace_substring_regex(array.cast(pa.string()), r"^([0-9]{5,}-)", r"+\1")
+    if usual_days(array):
+        return array.cast(pa.string())
+    days = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+    return null_unless(array.is_valid(), iso_dates(days))
+
+
+def iso_dates(days: npt.NDArray[np.int64]) -> Array:
+    """Days since 1970 as ``yyyy-MM-dd``, with a sign for years of more than four digits: Arrow has no years beyond
+    32767, and no sign."""
+    texts: Array = pa.array(np.datetime_as_string(days.astype("datetime64[D]")).tolist(), pa.string())
+    texts = pc.replace_substring_regex(texts, "^-([0-9]{3}-)", r"-0\1")  # NumPy counts the sign as a digit
+    return pc.replace_substring_regex(texts, r"^([0-9]{5,}-)", r"+\1")
 
 
 def timestamp_text(array: Array) -> Array:
     """``yyyy-MM-dd HH:mm:ss`` in UTC, with as many digits of the fraction as needed."""
-    plain = array.cast(pa.int64()).cast(TIMESTAMP_NTZ).cast(pa.string())
+    micros = array.cast(pa.int64())
+    if usual_years(micros):
+        plain = micros.cast(TIMESTAMP_NTZ).cast(pa.string())
+    else:
+        days, rest = np.divmod(micros.fill_null(0).to_numpy(), MICROS_PER_DAY)
+        clock = pc.strftime(pa.array(rest).cast(TIMESTAMP_NTZ), "%H:%M:%S")
+        plain = null_unless(array.is_valid(), pc.binary_join_element_wise(iso_dates(days), clock, " "))
     trimmed = pc.replace_substring_regex(plain, r"\.?0{1,6}$", "")
     fraction = pc.match_substring_regex(plain, r"\.000000$")
     # Only zeros after the point may go: 10:20:30.000000 keeps its 30.
     short = pc.utf8_slice_codeunits(plain, 0, -7)
     text = pc.if_else(fraction, short, trimmed)
-    text = pc.if_else(pc.match_substring(plain, "."), text, plain)
-    return pc.replace_substring_regex(text, r"^([0-9]{5,}-)", r"+\1")
+    return pc.if_else(pc.match_substring(plain, "."), text, plain)
+
+
+def usual_days(dates: Array) -> bool:
+    """Whether all dates are in the years 1 to 9999, whose texts Arrow writes as Java does."""
+    return _all_within(dates.cast(pa.int32()), *_DAYS)
+
+
+def usual_years(micros: Array) -> bool:
+    """Whether all times (int64, microseconds) are in the years 1 to 9998, by any clock in 0 to 9999, whose texts Arrow
+    writes as Java does."""
+    return _all_within(micros, _DAYS[0] * MICROS_PER_DAY, (_DAYS[1] - 366) * MICROS_PER_DAY)
+
+
+_DAYS = (-719_162, 2_932_896)
+"""0001-01-01 and 9999-12-31."""
+
+
+def _all_within(numbers: Array, least: int, most: int) -> bool:
+    found: Any = pc.min_max(numbers)
+    smallest, largest = found["min"].as_py(), found["max"].as_py()
+    return smallest is None or bool(smallest >= least and largest <= most)

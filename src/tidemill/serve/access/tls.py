@@ -1,0 +1,67 @@
+"""The certificate of a server and its key."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from tidemill.errors import TidemillError
+
+_OF_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""OpenSSL's reasons for a key that does not fit; the last one for a key of another algorithm."""
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext | None:
+    """How connections are encrypted; None without a certificate.
+
+    Parameters
+    ----------
+    certificate, key : str
+        PEM files; both empty when the server has none.
+
+    Raises
+    ------
+    TidemillError
+        TM8022 for files that cannot be read or are no PEM, a key of another certificate, or one with a password.
+    """
+    if not certificate:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for what, path in (("certificate", certificate), ("key", key)):
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:  # that of the context does not say which of the files
+            raise _unusable(f"the {what} {path}: {error.strerror}") from error
+    encrypted = False
+
+    def no_password() -> str:  # without it OpenSSL asks for one at the terminal
+        nonlocal encrypted
+        encrypted = True
+        return ""
+
+    try:
+        context.load_cert_chain(certificate, key, no_password)
+    except (OSError, ValueError) as error:  # every error of TLS is an OSError
+        why = "the key has a password" if encrypted else _reason(error)
+        raise _unusable(f"{certificate} with {key}: {why}") from error
+    return context
+
+
+def _reason(error: OSError | ValueError) -> str:
+    reason = getattr(error, "reason", None)
+    if reason is None:
+        return "no certificate and key in PEM"
+    if reason in _OF_ANOTHER:
+        return "the key is that of another certificate"
+    return str(reason).replace("_", " ").lower()
+
+
+def _unusable(got: str) -> TidemillError:
+    return TidemillError(
+        "TM8022",
+        "the certificate or its key cannot be used",
+        got=got,
+        hint="PEM files: the certificate (with those between it and its authority), and its key without a password",
+    )
