@@ -65,6 +65,8 @@ def main() -> int:
             with workspace() as place:
                 report(run(place, given.seed, plan))
     except SoakError as error:
+        if len(error.samples) > 2:
+            _report_memory(error.samples)
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     print("all results were those of DuckDB")

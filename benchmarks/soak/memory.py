@@ -41,6 +41,9 @@ class Sampler:
         self.samples: list[Sample] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the server runs."""
         self._thread.start()
 
     def _run(self) -> None:

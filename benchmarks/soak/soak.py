@@ -99,10 +99,10 @@ def run(place: Path, seed: int, plan: Plan) -> Result:
         With the seed and the newest actions; the file ``described`` has what the server said of itself.
     """
     world = World(place, seed, plan.master)
-    began = time.monotonic()
+    began, sampler = time.monotonic(), Sampler(world.server)
     try:
         world.server.start()
-        sampler = Sampler(world.server)
+        sampler.start()
         try:
             _begin(world)
             _act(world, plan)
@@ -121,7 +121,9 @@ def run(place: Path, seed: int, plan: Plan) -> Result:
     except Exception as error:
         newest = "\n  ".join(world.newest)
         (place / "described").write_text(world.server.describe())
-        raise SoakError(f"seed {seed}: {type(error).__name__}: {error}\nthe newest actions:\n  {newest}") from error
+        failed = SoakError(f"seed {seed}: {type(error).__name__}: {error}\nthe newest actions:\n  {newest}")
+        failed.samples = sampler.of_last_process(plan.warm_up_seconds)
+        raise failed from error
     finally:
         world.close()
 

@@ -107,6 +107,14 @@ class World:
         if number is not None:
             raise SoakError(f"{statement}: {number}")
 
+    def must_drop(self, kind: str, name: str) -> None:
+        """Drop what nothing reads any more; TM2013 until a reader that is being replaced has been replaced."""
+        deadline = time.monotonic() + PATIENCE
+        while (number := self.execute(f"DROP {kind} {name}")) is not None:
+            if number != "TM2013" or not self.unsettled or time.monotonic() > deadline:
+                raise SoakError(f"DROP {kind} {name}: {number}")
+            time.sleep(0.5)
+
     # -- tables and views ---------------------------------------------------------------------------
 
     def create_reader(self, feed: FileFeed | SocketFeed | None = None) -> None:
@@ -135,7 +143,7 @@ class World:
         """A table, and before it all views that read it."""
         while (readers := self.model.readers(name)) != []:
             self.drop_view(readers[0])
-        self.must(f"DROP TABLE {name}")
+        self.must_drop("TABLE", name)
         self.model.drop_table(name)
         self.feeds.pop(name).close()
         self.paused_tables.discard(name)
@@ -145,7 +153,7 @@ class World:
         for reader in self.model.readers(name):
             if reader in self.model.views:
                 self.drop_view(reader)
-        self.must(f"DROP VIEW {name}")
+        self.must_drop("VIEW", name)
         del self.model.views[name]
         self.unsettled.discard(name)
 
