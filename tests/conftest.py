@@ -40,11 +40,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
+_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+}
+"""What Spark would compile for a query, or keep of it for its pages, costs more than the query."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of this process, set up as a mill sets up its own."""
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
-    session = create_session(Settings(master="local[2]", spark_conf=conf))
+    """The session of this process, set up as a mill sets up its own, for queries over a few rows."""
+    session = create_session(Settings(master="local[2]", spark_conf={"spark.driver.memory": "1g", **_FEW_ROWS}))
     yield session
     session.stop()
 
