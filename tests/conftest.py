@@ -24,27 +24,63 @@ for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m")
 
 _LONG = (
-    "test_queries.py",
-    "test_static_tables.py",
-    "test_small_tables.py",
-    "test_view_lifecycle.py",
+    "equivalence/test_queries.py",
+    "runtime/test_crash_matrix.py",
+    "equivalence/test_view_lifecycle.py",
     "test_cli.py",
-    "test_tpch.py",
-    "test_crash.py",
+    "runtime/test_ingest.py",
+    "equivalence/test_small_tables.py",
+    "equivalence/test_static_tables.py",
+    "task/test_window.py",
+    "formats/test_json_fuzz.py",
+    "runtime/test_notified_files.py",
+    "task/functions/test_against_spark.py",
+    "runtime/test_limited_workers.py",
+    "runtime/test_cleaned_files.py",
+    "sources/test_object_files.py",
+    "serve/dashboard/test_dashboard.py",
+    "serve/test_command.py",
+    "serve/test_soak.py",
+    "runtime/test_crash.py",
+    "runtime/test_two_hosts.py",
+    "runtime/test_golden_roots.py",
+    "equivalence/test_recursive_views.py",
+    "runtime/test_data_stream.py",
+    "equivalence/test_nexmark.py",
+    "equivalence/test_null_aware.py",
+    "runtime/test_pauses.py",
+    "task/test_memory.py",
+    "equivalence/test_tpch.py",
+    "state/test_fault_injection.py",
+    "equivalence/test_replacing.py",
 )
-"""Files that take long come first, so that all processes end at about the same time."""
+"""Files that take 30 s or more, the longest first, so that all processes end at about the same time."""
+_PLACES = {name: place for place, name in enumerate(_LONG)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files."""
-    items.sort(key=lambda item: item.path.name not in _LONG)
+    root = Path(__file__).parent
+    items.sort(key=lambda item: _PLACES.get(item.path.relative_to(root).as_posix(), len(_LONG)))
+
+
+_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+}
+"""What Spark would compile for a query, or keep of it for its pages, costs more than the query."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of this process, set up as a mill sets up its own."""
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
-    session = create_session(Settings(master="local[2]", spark_conf=conf))
+    """The session of this process, set up as a mill sets up its own, for queries over a few rows."""
+    session = create_session(Settings(master="local[2]", spark_conf={"spark.driver.memory": "1g", **_FEW_ROWS}))
     yield session
     session.stop()
 

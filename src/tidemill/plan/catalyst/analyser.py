@@ -88,6 +88,8 @@ _CHANGING = {
     "InputFileBlockStart": "input_file_block_start()",
     "InputFileBlockLength": "input_file_block_length()",
 }
+_PATTERNS = ("CURRENT_LIKE", "PYTHON_UDF", "SCALA_UDF")
+"""Spark's notes on plans with calls of ``_CHANGING`` that it takes to be deterministic, or of users' functions."""
 _INSTEAD = {
     "InputFileName": "create the table with OPTIONS (metadataColumn '_metadata'), and use _metadata.file_path",
 }
@@ -110,6 +112,8 @@ class Catalyst:
         self._spark.conf.set(_EXCLUDED, excluded)
         self._spark.conf.set("spark.sql.session.timeZone", time_zone)
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
+        patterns = catalyst_frames.java_class(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
+        self._patterns = [getattr(patterns, name)() for name in _PATTERNS]
         self._relations: dict[int, str] = {}
         self._marks: dict[str, str] = {}
         self._marking = threading.Lock()
@@ -119,10 +123,8 @@ class Catalyst:
 
     def register(self, name: str, schema: Schema) -> None:
         """Make a table or view known, replacing one of the same name."""
-        rdd = self._spark.sparkContext.emptyRDD()
-        frame = self._spark.createDataFrame(rdd, catalyst_frames.struct(self._spark, schema))
-        leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
-        self._relations[leaf.rdd().id()] = name
+        frame, leaf = catalyst_frames.empty_frame(self._spark, schema)
+        self._relations[leaf] = name
         frame.createOrReplaceTempView(quoted(name))
 
     def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
@@ -238,7 +240,7 @@ class Catalyst:
                     got="the WATERMARK clause",
                     hint="CREATE TABLE ... OPTIONS (..., watermark 'column', watermarkDelay '10 minutes')",
                 )
-            plan = self._optimized(execution)
+            plan, json_text = self._optimized(execution)
         except ParseException as error:
             raise parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
@@ -250,7 +252,7 @@ class Catalyst:
                 raise
             got = message.split(" SQLSTATE: ")[0]
             raise TidemillError("TM2004", "the query does not resolve", got=got, hint="") from error
-        nodes = with_zone(catalyst_expressions.read_plan(plan), self._zone)
+        nodes = with_zone(catalyst_expressions.read_plan(plan, json_text), self._zone)
         try:
             levels, rows = self._limit(_LEVELS), self._limit(_ROWS)
             limits = RecursionLimits(levels, None if rows is None else rows - 1)
@@ -267,8 +269,10 @@ class Catalyst:
         value = int(str(self._outer.conf.get(setting)))
         return None if value == -1 else value
 
-    def _optimized(self, execution: Any) -> Any:
+    def _optimized(self, execution: Any) -> tuple[Any, str | None]:
         """The optimised plan with several DISTINCT aggregates left as they are, and nothing read from a cache.
+
+        With it comes its JSON, if it has been written already.
 
         Spark refuses to leave out the rule that turns them into an Expand, so where that has happened the
         optimizer's batches are run from here, without the rule.
@@ -283,12 +287,12 @@ class Catalyst:
             text = plan.toJSON()
             distinct = _EXPAND in text and '"name":"gid"' in text  # the column that the rule adds
             if not distinct and "InMemoryRelation" not in text:
-                return plan
-        sessions = self._spark._jvm.org.apache.spark.sql.classic.SparkSession
+                return plan, text
+        sessions = catalyst_frames.java_class(self._spark, "org.apache.spark.sql.classic.SparkSession")
         before = sessions.getActiveSession()
         sessions.setActiveSession(self._spark._jsparkSession)
         try:
-            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.normalized())
+            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.normalized()), None
         finally:
             if before.isDefined():
                 sessions.setActiveSession(before.get())
@@ -296,6 +300,13 @@ class Catalyst:
                 sessions.clearActiveSession()
 
     def _check_deterministic(self, analyzed: Any, query: str, at: tuple[int, int]) -> None:
+        """TM2105 and TM2107 for functions of an analysed plan; TM2017 for a DataFrame of another time zone.
+
+        Spark takes longer to write a plan as JSON than to analyse it. A text, which has the time zone of this session,
+        is only looked into where Spark itself says that its plan has such a function.
+        """
+        if query and analyzed.deterministic() and not any(map(analyzed.containsPattern, self._patterns)):
+            return
         text = analyzed.toJSON()
         catalyst_frames.check_python(text)
         catalyst_frames.check_settings(text, self._zone)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -31,12 +32,31 @@ _NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDAF|ScalaUDF)"[^}]*?"name":"([^
 _ZONE = re.compile(r'"timeZoneId":"([^"]+)"')
 
 
-def struct(spark: SparkSession, schema: Schema) -> StructType:
-    """A schema as Spark has it, NOT NULL included."""
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class of Java by its full name.
+
+    ``jvm.org.apache...`` asks Java for a class of the name of each package, which it looks for in all of Spark's jars.
+    """
     jvm = spark._jvm
     assert jvm is not None
-    text = jvm.org.apache.spark.sql.types.StructType.fromDDL(schema.to_ddl()).json()
-    return StructType.fromJson(json.loads(text))
+    return JavaClass(name, jvm._gateway_client)
+
+
+def java_struct(spark: SparkSession, schema: Schema) -> Any:
+    """A schema as Spark has it, NOT NULL included, in Java."""
+    return java_class(spark, "org.apache.spark.sql.types.StructType").fromDDL(schema.to_ddl())
+
+
+def struct(spark: SparkSession, schema: Schema) -> StructType:
+    """A schema as Spark has it, NOT NULL included."""
+    return StructType.fromJson(json.loads(java_struct(spark, schema).json()))
+
+
+def empty_frame(session: SparkSession, schema: Schema) -> tuple[DataFrame, int]:
+    """A DataFrame without rows, and the id of the RDD that is its leaf."""
+    rows = session.sparkContext._jsc.emptyRDD().rdd()
+    frame = session._jsparkSession.internalCreateDataFrame(rows, java_struct(session, schema), False)
+    return DataFrame(frame, session), rows.id()
 
 
 def check_reads(session: SparkSession, text: str) -> None:
@@ -62,16 +82,15 @@ def marked_frame(frame: DataFrame, name: str, schema: Schema, mark: str) -> Data
     session = frame.sparkSession
     rows = frame._jdf.queryExecution().toRdd()
     rows.setName(mark)
-    types = session._jsparkSession.parseDataType(struct(session, schema).json())
-    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, types, False), session).alias(name)
+    frame = session._jsparkSession.internalCreateDataFrame(rows, java_struct(session, schema), False)
+    return DataFrame(frame, session).alias(name)
 
 
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The same query in another session, to be optimised by the settings of that one."""
     plan = frame._jdf.queryExecution().analyzed()
-    jvm = spark._jvm
-    assert jvm is not None
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def check_python(text: str) -> None:
@@ -109,14 +128,13 @@ def description(frame: DataFrame) -> str:
 def active_session(spark: SparkSession) -> Iterator[None]:
     """``SparkSession.active()`` is this session meanwhile."""
     before = SparkSession.getActiveSession()
-    jvm = spark._jvm
-    assert jvm is not None
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    sessions = java_class(spark, "org.apache.spark.sql.SparkSession")
+    sessions.setActiveSession(spark._jsparkSession)
     try:
         yield
     finally:
         if before is not None:
-            jvm.org.apache.spark.sql.SparkSession.setActiveSession(before._jsparkSession)
+            sessions.setActiveSession(before._jsparkSession)
 
 
 def _refuse(name: str, numbers: Iterable[int]) -> Iterator[Any]:

@@ -8,6 +8,9 @@ from tidemill.plan.algebra.identities import Identities
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog.catalog import Catalog, View
 
+_FINGERPRINTS = Identities()
+"""Remembers those of all views: names are given to each new view, and for each EXPLAIN, beside all that there are."""
+
 
 def with_names(catalog: Catalog) -> Catalog:
     """The catalog with names for the nodes of views that have none; the catalog itself when all have.
@@ -18,10 +21,10 @@ def with_names(catalog: Catalog) -> Catalog:
     if all(view.node_names for view in catalog.all_views.values()):
         return catalog
     uids = {name: uid for uid, name in catalog.names().items()} | {v.name: v.uid for v in catalog.pending.values()}
-    identities, known = Identities(), dict[str, str]()
+    known: dict[str, str] = {}
     found: dict[str, View] = {}
     for view in sorted(catalog.all_views.values(), key=lambda v: not v.node_names):
-        prints = identities.fingerprints(view.root, uids.__getitem__)
+        prints = _FINGERPRINTS.fingerprints(view.root, uids.__getitem__)
         number = view.uid.rpartition("#")[2]
         names = view.node_names or (f"{number}.{position}" for position in range(len(prints)))
         for fingerprint, name in zip(prints, names, strict=True):

@@ -87,9 +87,12 @@ def read_expression(expression: Any) -> JsonTree:
     return tree(nodes)
 
 
-def read_plan(plan: Any) -> list[dict[str, Any]]:
-    """``json.loads(plan.toJSON())`` of a Java ``LogicalPlan``, with what the JSON of expressions leaves out."""
-    nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
+def read_plan(plan: Any, text: str | None = None) -> list[dict[str, Any]]:
+    """``json.loads(plan.toJSON())`` of a Java ``LogicalPlan``, with what the JSON of expressions leaves out.
+
+    ``text`` is ``plan.toJSON()`` where the caller has it: Spark takes tens of milliseconds to write it.
+    """
+    nodes: list[dict[str, Any]] = json.loads(plan.toJSON() if text is None else text)
     _complete_plan(iter(nodes), plan)
     return nodes
 
@@ -99,6 +102,11 @@ def elements(sequence: Any) -> Iterator[Any]:
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+def _nth(sequence: Any, count: int) -> Iterator[Any]:
+    """The elements of a ``Seq`` of Scala of known length, with one call of Java for each instead of two."""
+    return (sequence.apply(i) for i in range(count))
 
 
 def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
@@ -121,10 +129,12 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
         fields["projections"] = [[json.loads(e.toJSON()) for e in elements(row)] for row in rows]
     listed = list(_expression_lists(fields))
     if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
-        for nodes_, expression in zip(listed, elements(plan.expressions()), strict=True):
+        expressions = plan.expressions()
+        for nodes_, expression in zip(listed, _nth(expressions, expressions.size()), strict=True):
             _complete(nodes_, expression)
-    for child in elements(plan.children()):
-        _complete_plan(nodes, child)
+    if fields["num-children"]:
+        for child in _nth(plan.children(), fields["num-children"]):
+            _complete_plan(nodes, child)
 
 
 def _expression_lists(value: Any) -> Iterator[list[dict[str, Any]]]:
@@ -177,7 +187,7 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
         elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
             _complete_plan(iter(fields["plan"]), java.plan())
         if fields["num-children"]:
-            for child in elements(java.children()):
+            for child in _nth(java.children(), fields["num-children"]):
                 visit(child)
 
     visit(expression)
