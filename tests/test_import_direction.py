@@ -38,6 +38,7 @@ SPARK_ROOMS = {"runtime", "spark_source", "mill"}
 SPARK_FILES = {
     "plan/catalyst/analyser.py",
     "plan/catalyst/frames.py",
+    "plan/catalyst/parsing.py",
     "plan/catalyst/reach.py",
     "plan/documentation/function_examples.py",
     "task/functions/python_functions.py",
