@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import httpx
 
 import tidemill as tm
-from benchmarks.processes import descendants, kill, state_of
+from benchmarks.processes import descendants, is_java, kill, state_of
 
 _START_SECONDS = 120.0
 _HARMLESS = ("view.failed",)
@@ -87,7 +88,8 @@ class ServerProcess:
         command = [sys.executable, "-m", "tidemill", "serve", "--root", str(self.root), "--master", self._master]
         command += [*ports, "--log-format", "json", *(w for s in self._settings for w in ("--set", s))]
         with self.log.open("wb") as errors, (self._place / f"output{self.starts}").open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=errors)
+            environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+            self._process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
         while not self.is_ready():
             if self._process.poll() is not None or time.monotonic() - began > _START_SECONDS:
                 raise ServerError(f"the server did not start: {self.log.read_text()[-2000:]}")
@@ -108,6 +110,23 @@ class ServerProcess:
         self._send(signal.SIGKILL)
         for pid in children:
             kill(pid)
+
+    def describe(self) -> str:
+        """What it says of itself, and where its threads are; it is ended by that."""
+        said = []
+        for path in ("queues", "queries", "readers", "epochs?limit=5", "logs?limit=80"):
+            try:
+                said.append(f"{path}: {httpx.get(f'{self.url}/v1/{path}', timeout=10).text[:20_000]}")
+            except httpx.HTTPError as error:
+                said.append(f"{path}: {error!r}")
+        if self._process is None or self._process.poll() is not None:
+            return "\n".join([*said, "the server has ended"])
+        for pid in filter(is_java, descendants(self.pid)):
+            os.kill(pid, signal.SIGQUIT)  # Java writes its threads to its output
+        time.sleep(2)
+        self._send(signal.SIGABRT)
+        output = (self._place / f"output{self.starts}").read_text(errors="replace")
+        return "\n".join([*said, self.log.read_text(errors="replace")[-100_000:], output[-200_000:]])
 
     def stop(self) -> None:
         """SIGTERM. ServerError unless it ends with exit code 0."""

@@ -96,7 +96,7 @@ def run(place: Path, seed: int, plan: Plan) -> Result:
     Raises
     ------
     SoakError
-        With the seed and the newest actions.
+        With the seed and the newest actions; the file ``described`` has what the server said of itself.
     """
     world = World(place, seed, plan.master)
     began = time.monotonic()
@@ -120,6 +120,7 @@ def run(place: Path, seed: int, plan: Plan) -> Result:
         )
     except Exception as error:
         newest = "\n  ".join(world.newest)
+        (place / "described").write_text(world.server.describe())
         raise SoakError(f"seed {seed}: {type(error).__name__}: {error}\nthe newest actions:\n  {newest}") from error
     finally:
         world.close()

@@ -396,6 +396,49 @@ def test_a_view_is_tried_again_by_itself(
     assert rows(mill, "v") == Counter({(1, 13): 1, (2, 2): 1})
 
 
+@pytest.mark.parametrize("how", ["by a statement", "by a limit"])
+def test_a_view_is_not_tried_again_before_what_it_reads(
+    story: Story, mill_factory: MillFactory, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    now = [1_000_000]
+    monkeypatch.setattr(coordinator, "_now", lambda: now[0])
+    marker = story.directory / "ready"
+
+    def waits(value: int) -> int:
+        while value >= 13 and not marker.exists():
+            pass
+        return value
+
+    mill = story.create(mill_factory())
+    mill.register_function("slow", waits, "bigint")
+    limit = "TBLPROPERTIES ('maxTaskTime' = '300ms')"
+    mill.sql(f"CREATE MATERIALIZED VIEW below {limit} AS SELECT k, if(k > 5, slow(v), v) AS v FROM t")
+    mill.sql(f"CREATE MATERIALIZED VIEW above {limit} AS SELECT k, slow(v) AS v FROM below")
+    mill.sql("CREATE MATERIALIZED VIEW beside AS SELECT k, v FROM t")
+    (story.directory / "t" / "0001.csv").write_text("1,13\n2,2\n")
+    drained(mill)
+    assert states(mill) == {"below": "fresh", "above": "paused", "beside": "fresh"}
+    if how == "by a statement":
+        mill.sql("ALTER VIEW below PAUSE")
+    (story.directory / "t" / "0002.csv").write_text("7,14\n")
+    drained(mill)
+    assert states(mill) == {"below": "paused", "above": "paused", "beside": "fresh"}
+    marker.touch()
+    for _ in range(3):  # both are due, and above before below
+        now[0] += 20_000 if how == "by a statement" else 3_000
+        (story.directory / "t" / f"1{now[0]}.csv").write_text("3,3\n")
+        drained(mill)
+        assert rows(mill, "beside")[3, 3] == len(list((story.directory / "t").glob("1*.csv")))
+    if how == "by a statement":
+        assert states(mill)["above"] == "paused"
+        mill.sql("ALTER VIEW below RESUME")
+    now[0] += 10_000
+    drained(mill)
+    drained(mill)
+    assert set(states(mill).values()) == {"fresh"}
+    assert rows(mill, "above") == rows(mill, "below") == rows(mill, "beside")
+
+
 def test_a_view_that_holds_too_much(story: Story, mill_factory: MillFactory) -> None:
     mill = story.create(mill_factory())
     mill.sql(

@@ -63,15 +63,19 @@ def resumed(catalog: Catalog, name: str, epoch: int) -> Catalog:
     view = _found(catalog, name)
     if name in catalog.pending or (view.paused is None and view.failure is None):
         return catalog
-    still = [n for n in _reads(catalog, view) if (v := catalog.views[n]).paused or v.failure]
+    still = _not_maintained(catalog, view)
     if still:
         raise not_maintained(name, still)
     return replacements.begin(catalog, view, epoch)
 
 
-def due(catalog: Catalog, now: int) -> list[str]:
-    """Views to be tried again at a time, in milliseconds since 1970."""
-    return [n for n, v in catalog.views.items() if n not in catalog.pending and _is_due(v, now)]
+def due(catalog: Catalog, now: int) -> str | None:
+    """A view to be tried again at a time, in milliseconds since 1970; None when there is none.
+
+    One that reads views that are paused, or have failed, waits for these, however long its own pause is over.
+    """
+    waiting = (v for n, v in catalog.views.items() if n not in catalog.pending and _is_due(v, now))
+    return next((v.name for v in waiting if not _not_maintained(catalog, v)), None)
 
 
 def exceeded(catalog: Catalog, errors: Mapping[str, str], epoch: int, admitted: Mapping[str, int], now: int) -> Catalog:
@@ -122,6 +126,11 @@ def _found(catalog: Catalog, name: str) -> View:
 
 def _reads(catalog: Catalog, view: View) -> list[str]:
     return sorted(replacements.read_names(view.root) & catalog.views.keys())
+
+
+def _not_maintained(catalog: Catalog, view: View) -> list[str]:
+    """The views that a view reads and that are paused, being built again, or have failed."""
+    return [n for n in _reads(catalog, view) if (v := catalog.views[n]).paused or v.failure]
 
 
 def _is_due(view: View, now: int) -> bool:

@@ -121,7 +121,7 @@ class Coordinator(MillState):
 
     def _retry_paused(self) -> None:
         """Begin to build views again whose pause is over."""
-        for name in pauses.due(self.catalog, _now()):
+        while (name := pauses.due(self.catalog, _now())) is not None:
             self._adopt(pauses.resumed(self.catalog, name, self.version.epoch))
 
     def create_sink(self, statement: CreateSink) -> None:
