@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.loader.columns import as_array
-
-if TYPE_CHECKING:
-    from tidemill.loader.loader import Loader
 
 try:
     import torch
@@ -24,6 +21,22 @@ except ImportError as error:
         got="no torch",
         hint="pip install 'tidemill[torch]'",
     ) from error
+
+
+class Batches(Protocol):
+    """What is asked of a loader."""
+
+    rank: int
+    world_size: int
+
+    def share(self, rank: int, world_size: int) -> Iterator[pa.RecordBatch]:
+        """The batches of a rank."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
 
 
 class TorchBatches(IterableDataset[dict[str, Any]]):
@@ -38,7 +51,7 @@ class TorchBatches(IterableDataset[dict[str, Any]]):
     loader : Loader
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Batches) -> None:
         super().__init__()
         self.loader = loader
 
