@@ -219,6 +219,8 @@ def test_what_is_wrong_has_a_number(make: Make, tmp_path: Path) -> None:
         ("TM9002", lambda: Loader([f"{tmp_path}/a.csv", f"{tmp_path}/b.json"])),
         ("TM9002", lambda: Loader(f"{tmp_path}/c.txt")),
         ("TM4001", lambda: Loader(f"{tmp_path}/c.txt", format="nothing")),
+        ("TM4003", lambda: Loader(None)),  # type: ignore[arg-type]
+        ("TM4003", lambda: Loader([1])),  # type: ignore[list-item]
         ("TM4003", lambda: make(batch_size=0)),
         ("TM4003", lambda: make(batch_size=True)),
         ("TM4003", lambda: make(rank=2, world_size=2)),

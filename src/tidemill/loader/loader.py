@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Loader:
 
     Parameters
     ----------
-    paths : str or sequence of str
+    paths : str, Path or sequence of these
         Files, directories or globs, also of object stores, all of one format.
     batch_size : int
         Rows of a batch; the last one of a pass may have fewer.
@@ -83,7 +84,7 @@ class Loader:
 
     def __init__(
         self,
-        paths: str | Sequence[str],
+        paths: str | Path | Sequence[str | Path],
         *,
         batch_size: int = 1024,
         columns: Sequence[str] | None = None,

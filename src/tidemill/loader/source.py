@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.reading.codecs import parse_codec_options
 from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.options import RESCUED_FORMATS, rescuing
+from tidemill.formats.rescue.options import rescuing
 from tidemill.formats.standalone.standalone import check_own_options, given_options
 from tidemill.options.option import bad_option
 from tidemill.schema import Field, Schema, nullable_type
@@ -93,7 +93,7 @@ class LoadedFiles:
 
 
 def list_files(
-    paths: str | Sequence[str],
+    paths: str | Path | Sequence[str | Path],
     format_: str | None,
     schema: Schema | pa.Schema | str | None,
     columns: Sequence[str] | None,
@@ -109,7 +109,10 @@ def list_files(
         unknown column, TM4071 to TM4073 when columns cannot be inferred; TM5001 to TM5036 as listing, and as reading.
     """
     given = given_options(options)
-    named = [str(path) for path in ([paths] if isinstance(paths, str) or not isinstance(paths, Sequence) else paths)]
+    many = [paths] if isinstance(paths, str | Path) else paths
+    if not isinstance(many, Sequence) or not all(isinstance(path, str | Path) for path in many):
+        raise bad_option("paths", repr(paths), "a path or a list of paths")
+    named = [str(path) for path in many]
     of_files = {name: value for name, value in given.items() if name in FILTER_OPTIONS.keys}
     found = sorted({f.path: f for path in named for f in location_of(path, given).listing()}.values(), key=_path)
     if not found:
@@ -171,7 +174,7 @@ def _columns(
             hint="Loader(paths, schema='a BIGINT, b STRING')",
         )
     inferred = infer_columns(name, [f.path for f in found if f.size], options)
-    full, options = rescuing(inferred, options, inferred=name in RESCUED_FORMATS)
+    full, options = rescuing(inferred, options, inferred=False)
     return full, {k: v for k, v in options.items() if k not in INFERENCE_OPTIONS.keys}
 
 
