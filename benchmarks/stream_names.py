@@ -18,10 +18,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from tidemill.sources.file_info import FileInfo
-from tidemill.spark_source.data_reader import Piece, TidemillReader
+from tidemill.spark_source.data_reader import TidemillReader
 from tidemill.spark_source.data_source import TidemillSource
 from tidemill.spark_source.data_stream import TidemillStreamReader
 from tidemill.spark_source.stream_history import StreamHistory
+from tidemill.task.scan.split_planner import Piece
 
 GOAL = 200.0
 SIDES = ("read before", "read before, all at once", "waiting")

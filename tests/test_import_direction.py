@@ -16,7 +16,7 @@ PACKAGE = Path(tidemill.__file__).parent
 LAYERS = (
     {"cli", "pipelines", "testing"},
     {"serve"},
-    {"mill"},
+    {"mill", "loader"},
     {"spark_source", "runtime"},
     {"plan", "sinks"},
     {"task"},
@@ -26,7 +26,7 @@ LAYERS = (
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other, except
 those at the top and the bottom."""
 
-CLOSED = {"sources", "formats", "state", "exchange", "spark_source", "runtime", "sinks"}
+CLOSED = {"loader", "mill", "sources", "formats", "state", "exchange", "spark_source", "runtime", "sinks"}
 
 MOST_FILES = 20
 """A folder with more files than about 15 is to be divided."""

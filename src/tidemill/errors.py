@@ -3,7 +3,7 @@
 A number is stable for ever; every number is listed in ``docs/errors.md`` and asserted in a test.
 
 Ranges: TM1xxx root and state, TM2xxx SQL and plan, TM3xxx evaluating rows, TM4xxx formats,
-TM5xxx sources, TM6xxx environment, TM7xxx usage of the API.
+TM5xxx sources, TM6xxx environment, TM7xxx usage of the API, TM8xxx server and sinks, TM9xxx loader.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
 """Reads files for Spark: plans partitions in the process beside the driver, reads them on the workers.
 
-Each partition is a part of a file, read as Arrow record batches. The planning process finds out which parts begin
-within quotes: it scans all parts of such files in parallel, each on a guess, and those that were guessed wrong again.
+Each partition is a part of a file, read as Arrow record batches.
 """
 
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,28 +16,20 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidemill.ddl import parse_columns
-from tidemill.errors import FormatError, TidemillError
+from tidemill.errors import TidemillError
 from tidemill.formats.base import (
-    BEGINNING_BYTES,
     FileRowReader,
     RowReader,
     Rows,
-    WholeByBeginning,
-    WholeFiles,
     has_lines,
 )
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.reading.codecs import parse_codec_options
-from tidemill.formats.reading.open_split import FilePart, OpenSplit, lines_of
-from tidemill.formats.reading.read_modes import check_read_mode, parse_read_mode
+from tidemill.formats.reading.open_split import lines_of
+from tidemill.formats.reading.read_modes import check_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUED_DATA_COLUMN, rescue_column, rescuing
 from tidemill.formats.rows.malformed import MODE, Mode
-from tidemill.formats.text.delimiter_split import DelimiterSplitReader
-from tidemill.formats.text.delimiters import Delimiters
-from tidemill.formats.text.line_ends import Bytes, LineRules
 from tidemill.formats.text.line_numbers import LineNumbers
-from tidemill.formats.text.line_split import NOTHING, LineSplitReader
 from tidemill.options.tables import METADATA_COLUMN
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
 from tidemill.sources.file_info import FileInfo
@@ -59,19 +45,11 @@ from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.error_files import ErrorFile
 from tidemill.spark_source.left_out import damaged, log_left_out, parse_ignored
 from tidemill.spark_source.source_options import COLUMNS, ERRORS_PATH, FORMAT, OWN_OPTIONS, PARTITION_BYTES, paths_of
+from tidemill.task.scan.split_planner import Piece, SplitPlanner, naming_file, opened
 
 _T = TypeVar("_T")
 
 NAME = "tidemill"
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Bytes of a file, from ``start`` (where a row begins) to ``end`` (where another one does, or the file ends)."""
-
-    file: FileInfo
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,6 +91,8 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         format_ = lookup(self._format)
         format_.validate(self._schema, self._options)
         check_read_mode(self._format, self._reader(), self._options)
+        place = (self._format, self._schema, self._options)
+        self._planner = SplitPlanner(*place, given, NAME, ignored=self._ignored.covers)
 
     def partitions(self) -> list[InputPartition]:
         """Parts of all files, in order. Errors as :meth:`listing`."""
@@ -136,15 +116,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def parts(self, pieces: Iterable[Piece]) -> list[Part]:
         """Pieces of files cut into parts, in order."""
-        most = PARTITION_BYTES.of(self._given)
-        found: list[list[Split]] = []
-        for piece in pieces:
-            file, length = piece.file, piece.end - piece.start
-            parts = max(-(-length // most), 1)
-            parts = 1 if parts > 1 and self.is_unsplittable(file) else parts
-            cuts = [piece.start + length * k // parts for k in range(parts + 1)]
-            found.append([_split(file, start, end) for start, end in pairwise(cuts)])
-        return [Part(split) for split in self._with_known_quotes(found)]
+        return [Part(split) for split in self._planner.splits(pieces, PARTITION_BYTES.of(self._given))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Record batches of a part, with the types of the schema."""
@@ -153,7 +125,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         split = partition.split
         arrow = to_arrow_schema(self._columns, timezone="UTC")
         file = FileMetadata(split, metadata_type(self._format.lower()))
-        with _naming_file(split), ErrorFile(ERRORS_PATH.of(self._given), split, self._lines_of(split)) as errors:
+        with naming_file(split), ErrorFile(ERRORS_PATH.of(self._given), split, self._lines_of(split)) as errors:
             for rows in self._readable_rows(split, errors):
                 if rows.count:
                     columns = list(rows.batch.columns)
@@ -173,18 +145,6 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             errors.leave_out(error)
             log_left_out(split.path, error)
 
-    def is_unsplittable(self, file: FileInfo) -> bool:
-        """Whether a file can only be read from its beginning to its end."""
-        format_ = lookup(self._format)
-        if isinstance(format_, WholeFiles) and format_.reads_whole_files(self._schema, self._options):
-            return True
-        if parse_codec_options(self._options).of(file.path):
-            return True
-        if not isinstance(format_, WholeByBeginning):
-            return False
-        head = location_of(file.path, self._given).beginning(file.path, BEGINNING_BYTES)
-        return format_.begins_whole(self._schema, self._options, head)
-
     def count_rows(self, piece: Piece, most: int) -> tuple[int, int]:
         """How many rows a piece has, and where it ends; for more than ``most`` rows, where row ``most + 1`` begins.
 
@@ -195,12 +155,12 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         tuple of int
             Rows, and the byte after them.
         """
-        cut = has_lines(lookup(self._format)) and not self.is_unsplittable(piece.file)
+        cut = has_lines(lookup(self._format)) and not self._planner.is_unsplittable(piece.file)
         counter = copy.copy(self)
         counter._needed, counter._options = (), {**self._options, MODE.key: Mode.PERMISSIVE.value}
-        count, split = 0, _split(piece.file, piece.start, piece.end, in_quotes=False)
+        count, split = 0, piece.split(NAME, piece.start, piece.end, in_quotes=False)
         try:
-            with _naming_file(split):
+            with naming_file(split):
                 for rows in counter._rows(split):
                     if cut and count + rows.count > most:
                         return most, int(rows.positions[most - count])
@@ -217,7 +177,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def _rows(self, split: Split) -> Iterator[Rows]:
         corrupt = self._ignored.corrupt
-        with _opened(self._reader(), split, self._options, Mode.PERMISSIVE if corrupt else None, not corrupt) as part:
+        with opened(self._reader(), split, self._options, Mode.PERMISSIVE if corrupt else None, not corrupt) as part:
             for rows in part:
                 if part.damage is None:
                     yield rows
@@ -227,105 +187,6 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def _reader(self) -> RowReader | FileRowReader:
         return lookup(self._format).reader(self._schema, self._options, self._needed)
-
-    def _with_known_quotes(self, files: list[list[Split]]) -> list[Split]:
-        """The splits of all files; each knows whether it begins within quotes.
-
-        A file that may be left out, and cannot be scanned, is one split: the task that reads it meets the error again.
-        """
-        finder = _QuoteFinder(self._format, self._schema, self._options)
-        needed = [s for s in files if len(s) > 1 and self._unless_ignored(finder.needed, s[0]) is not False]
-        uncertain = [split for splits in needed for split in splits]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            looked = pool.map(partial(self._unless_ignored, finder.look), uncertain)
-            guesses = dict(zip(uncertain, looked, strict=True))
-        found: list[Split] = []
-        for splits in files:
-            if splits[0] not in guesses:
-                found += [replace(split, in_quotes=False) for split in splits]
-            else:
-                sure = self._without_guesses(finder, [(split, guesses[split]) for split in splits])
-                found += sure or [replace(splits[0], end=splits[-1].end, in_quotes=False)]
-        return found
-
-    def _without_guesses(
-        self, finder: _QuoteFinder, guesses: Sequence[tuple[Split, tuple[bool, int] | None]]
-    ) -> list[Split] | None:
-        """The splits of a file, given a guess for each; None when the file cannot be scanned."""
-        found: list[Split] = []
-        inside = False
-        for split, guess in guesses:
-            sure = replace(split, in_quotes=inside)
-            if guess is not None and guess[0] != inside:
-                guess = self._unless_ignored(finder.look, sure)
-            if guess is None:
-                return None
-            inside ^= bool(guess[1])
-            found.append(sure)
-        return found
-
-    def _unless_ignored(self, look: Callable[[Split], _T], split: Split) -> _T | None:
-        """What ``look`` finds in a split; None when its file cannot be read, and may be left out."""
-        try:
-            return look(split)
-        except TidemillError as error:
-            if not self._ignored.covers(error):
-                raise
-            return None
-
-
-def _split(file: FileInfo, start: int, end: int, in_quotes: bool | None = None) -> Split:
-    known = False if start == 0 else in_quotes
-    return Split(NAME, file.path, start, end, file.size, file.modified, known, etag=file.etag)
-
-
-class _QuoteFinder:
-    """Scans splits for quotes."""
-
-    def __init__(self, format_: str, schema: Schema, options: Mapping[str, str]) -> None:
-        self._options = {**options, MODE.key: Mode.PERMISSIVE.value}
-        fields = tuple(Field(f.name, f.type) for f in schema)
-        self._reader = lookup(format_).reader(Schema(fields), self._options, ())
-
-    def needed(self, split: Split) -> bool:
-        """Whether a part of this file may begin within quotes."""
-        if isinstance(self._reader, FileRowReader):
-            return False
-        with self._open(replace(split, start=1, end=2, in_quotes=True)) as part:
-            return part.assumed_in_quotes
-
-    def look(self, split: Split) -> tuple[bool, int]:
-        """Whether the split was assumed to begin within quotes, and the parity of its quotes."""
-        with self._open(split) as part:
-            reader = part.reader
-            if isinstance(reader, LineSplitReader | DelimiterSplitReader):
-                reader.builder = _NoRows(reader.builder.lines, reader.builder.build(NOTHING, 0, 0, False, False))
-            for _ in part:
-                pass
-            return part.assumed_in_quotes, part.quote_parity
-
-    def _open(self, split: Split) -> OpenSplit:
-        with _naming_file(split):
-            return _opened(self._reader, split, self._options, Mode.PERMISSIVE, True)
-
-
-def _opened(
-    reader: RowReader | FileRowReader, split: Split, options: Mapping[str, str], malformed: Mode | None, intact: bool
-) -> OpenSplit:
-    file = reader_of(split, options, parse_read_mode(options).buffer_bytes)
-    part = FilePart(split.path, split.start, split.end, split.size, split.in_quotes)
-    return OpenSplit(reader, file, part, options, malformed=malformed, intact=intact)
-
-
-@dataclass(frozen=True)
-class _NoRows:
-    """Discards lines."""
-
-    lines: LineRules | Delimiters
-    none: Rows
-
-    def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
-        return self.none
 
 
 def _file_columns(given: Mapping[str, str], asked: Schema) -> Schema:
@@ -359,12 +220,3 @@ def _spark_batch(columns: Sequence[pa.Array[Any]], arrow: pa.Schema) -> pa.Recor
     pairs = zip(columns, arrow, strict=True)
     arrays = [column if column.type == field.type else column.cast(field.type) for column, field in pairs]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
-
-
-@contextmanager
-def _naming_file(split: Split) -> Iterator[None]:
-    """Add the file to errors of formats."""
-    try:
-        yield
-    except FormatError as error:
-        raise FormatError(error.number, error.what, f"{split.path}: {error.got}", error.hint) from error

@@ -30,10 +30,11 @@ from tidemill.options.tables import LIMITS
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.packed_names import PackedNames
 from tidemill.spark_source.brief_errors import brief_errors
-from tidemill.spark_source.data_reader import Piece, TidemillReader
+from tidemill.spark_source.data_reader import TidemillReader
 from tidemill.spark_source.source_options import STATE_LOCATION
 from tidemill.spark_source.stream_files import StreamFiles
 from tidemill.spark_source.stream_history import BEGINNING, Offset, StreamHistory, unfinished
+from tidemill.task.scan.split_planner import Piece
 
 _LISTING_SHARE = 10
 """While known files wait, listing takes at most one part in this many of the time."""

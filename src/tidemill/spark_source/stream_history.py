@@ -23,8 +23,8 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
-from tidemill.spark_source.data_reader import Piece
 from tidemill.state.versions.objects import STAGED, Objects
+from tidemill.task.scan.split_planner import Piece
 
 MOST_IN_OFFSET = 1000
 """Files of a stream without a log."""
