@@ -30,6 +30,7 @@ from tidemill.plan.catalyst.expressions.zones import with_zone
 from tidemill.plan.catalyst.parsing import parsed_plan
 from tidemill.plan.catalyst.plan_size import check_size
 from tidemill.plan.catalyst.relations.recursion import RecursionLimits
+from tidemill.plan.catalyst.sessions import java_class
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
@@ -112,7 +113,7 @@ class Catalyst:
         self._spark.conf.set(_EXCLUDED, excluded)
         self._spark.conf.set("spark.sql.session.timeZone", time_zone)
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
-        patterns = catalyst_frames.java_class(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
+        patterns = java_class(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
         self._patterns = [getattr(patterns, name)() for name in _PATTERNS]
         self._relations: dict[int, str] = {}
         self._marks: dict[str, str] = {}
@@ -288,7 +289,7 @@ class Catalyst:
             distinct = _EXPAND in text and '"name":"gid"' in text  # the column that the rule adds
             if not distinct and "InMemoryRelation" not in text:
                 return plan, text
-        sessions = catalyst_frames.java_class(self._spark, "org.apache.spark.sql.classic.SparkSession")
+        sessions = java_class(self._spark, "org.apache.spark.sql.classic.SparkSession")
         before = sessions.getActiveSession()
         sessions.setActiveSession(self._spark._jsparkSession)
         try:

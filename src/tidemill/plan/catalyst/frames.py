@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.parsing import parsed_plan
+from tidemill.plan.catalyst.sessions import java_class
 from tidemill.plan.sql.numbered import deeply_nested
 from tidemill.plan.sql.statement_words import no_query
 from tidemill.schema import Schema
@@ -30,16 +30,6 @@ _PYTHON = re.compile(
 )
 _NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDAF|ScalaUDF)"[^}]*?"name":"([^"]*)"')
 _ZONE = re.compile(r'"timeZoneId":"([^"]+)"')
-
-
-def java_class(spark: SparkSession, name: str) -> Any:
-    """A class of Java by its full name.
-
-    ``jvm.org.apache...`` asks Java for a class of the name of each package, which it looks for in all of Spark's jars.
-    """
-    jvm = spark._jvm
-    assert jvm is not None
-    return JavaClass(name, jvm._gateway_client)
 
 
 def java_struct(spark: SparkSession, schema: Schema) -> Any:
@@ -122,19 +112,6 @@ def description(frame: DataFrame) -> str:
     """The analysed plan as text, without the ids that differ from run to run."""
     tree = frame._jdf.queryExecution().analyzed().treeString()
     return "DataFrame\n" + re.sub(r"#\d+L?", "", str(tree)).rstrip()
-
-
-@contextmanager
-def active_session(spark: SparkSession) -> Iterator[None]:
-    """``SparkSession.active()`` is this session meanwhile."""
-    before = SparkSession.getActiveSession()
-    sessions = java_class(spark, "org.apache.spark.sql.SparkSession")
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before is not None:
-            sessions.setActiveSession(before._jsparkSession)
 
 
 def _refuse(name: str, numbers: Iterable[int]) -> Iterator[Any]:

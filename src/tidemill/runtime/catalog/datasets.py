@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError, nearest, placed
 from tidemill.plan.catalyst.analyser import Catalyst, analysis_error
-from tidemill.plan.catalyst.frames import active_session, unreadable_frame
+from tidemill.plan.catalyst.frames import unreadable_frame
+from tidemill.plan.catalyst.sessions import active_session
 from tidemill.plan.sql.numbered import overflowed, too_deep
 from tidemill.plan.sql.statements import unquoted_name
 from tidemill.runtime.catalog.catalog import Catalog

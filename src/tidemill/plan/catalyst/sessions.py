@@ -1,0 +1,33 @@
+"""Sessions and classes of Spark in Java."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.java_gateway import JavaClass
+from pyspark.sql import SparkSession
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class of Java by its full name.
+
+    ``jvm.org.apache...`` asks Java for a class of the name of each package, which it looks for in all of Spark's jars.
+    """
+    jvm = spark._jvm
+    assert jvm is not None
+    return JavaClass(name, jvm._gateway_client)
+
+
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """``SparkSession.active()`` is this session meanwhile."""
+    before = SparkSession.getActiveSession()
+    sessions = java_class(spark, "org.apache.spark.sql.SparkSession")
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before is not None:
+            sessions.setActiveSession(before._jsparkSession)
