@@ -46,9 +46,9 @@ class FollowerGroup:
 class FollowerGroups:
     """The groups of all followers of one event loop.
 
-    An epoch wakes hundreds of subscribers. Were each of them to look for changes by itself, every one would go through
-    a thread of the pool, most only to wait for the one that computes; followers of what is computed already go on at
-    once on the event loop. Groups whose changes take long are computed behind the others.
+    An epoch wakes hundreds of subscribers. If each of them computed its changes, each would take a thread of the pool,
+    and most would only wait for the one that computes the same. Here a group is woken when its changes are computed,
+    so its followers need no thread. Groups whose changes took longest the last time are computed last.
     """
 
     def __init__(self, mill: Mill, log: ChangeLog, generations: Generations) -> None:

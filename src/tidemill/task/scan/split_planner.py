@@ -73,7 +73,7 @@ class SplitPlanner:
     table : str
         The name that splits get.
     ignored : callable
-        Whether an error of a file is ignored. Such a file is one split: who reads it meets the error again.
+        Whether an error of a file is ignored. Such a file becomes one split, and reading it raises the error again.
     """
 
     def __init__(
