@@ -117,3 +117,22 @@ def test_another_origin_gets_no_connection(serve: ServeFactory) -> None:
     served = serve()
     with pytest.raises(InvalidStatus), connect(address(served), additional_headers={"Origin": "http://evil.example"}):
         pass
+
+
+def test_many_rows_come_in_messages_that_clients_take(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve()
+    (tmp_path / "texts").mkdir()
+    lengths = [(i * 7919) % 97 if i % 50 else 9_000 for i in range(12_000)]
+    text = "\n".join(f"{i},{'é' * (n // 2)}{chr(9) * (n % 2)}x" for i, n in enumerate(lengths))
+    (tmp_path / "texts" / "0.csv").write_text(f"{text}\n")
+    served.sql(f"CREATE TABLE texts (i INT, s STRING) USING csv OPTIONS (path '{tmp_path}/texts')")
+    served.sql("CREATE MATERIALIZED VIEW all_texts AS SELECT i, s, i + 1 AS j FROM texts")
+    served.mill.advance()
+    with connect(address(served)) as socket:  # takes at most 1 MiB, by default
+        ask(socket, subscribe=1, views=["all_texts"])
+        taken = until(socket, lambda taken: any(m["kind"] == "progress" for m in taken))
+    changes = [m for m in taken if m["kind"] == "changes"]
+    assert max(len(json.dumps(m, ensure_ascii=False).encode()) for m in changes) < 600_000
+    assert summed(changes) == Counter(tuple(r.values()) for r in served.mill.read("all_texts").to_pylist())
+    assert sum(len(m["changes"]) for m in changes) == len(lengths)
+    assert len({m["position"] for m in changes}) == len(changes) > 5

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -88,13 +90,15 @@ class Follower:
             return False
         return epoch > self.newest() or all(self._log.is_known(v, epoch) for v in self.views)
 
-    def next(self, most_rows: int | None = None) -> Event | None:
+    def next(self, most_rows: int | None = None, fitting: Callable[[pa.Table], int] | None = None) -> Event | None:
         """What comes next; None when everything sealed has been given.
 
         Parameters
         ----------
         most_rows : int, optional
             A table of more rows is given in parts.
+        fitting : callable, optional
+            How many of the first rows of a table may be given together; what is more is given in parts.
 
         Raises
         ------
@@ -115,7 +119,7 @@ class Follower:
             return None if before == self._unreadable else Unreadable(error)
         self._unreadable = None
         if self.position.item < len(items):
-            return self._part(items[self.position.item], most_rows)
+            return self._part(items[self.position.item], most_rows, fitting)
         epoch = self.position.epoch if self.position.initial else self.position.epoch + 1
         self.position = Position(self.position.generation, epoch)
         self._items = None
@@ -141,9 +145,11 @@ class Follower:
             return [t for v in self.views for t in self._log.rows(v, epoch, snapshot)]
         return [t for v in self.views for t in self._log.changes(v, epoch + 1, snapshot)]
 
-    def _part(self, change: ChangeTable, most_rows: int | None) -> Given:
+    def _part(self, change: ChangeTable, most_rows: int | None, fitting: Callable[[pa.Table], int] | None) -> Given:
         start, rows = self.position.row, change.table.num_rows
         end = rows if most_rows is None else min(rows, start + most_rows)
+        if fitting is not None:
+            end = min(end, start + fitting(change.table.slice(start, end - start)))
         if end < rows:
             self.position = replace(self.position, row=end)
         else:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidemill.schema import WEIGHT, type_to_ddl
@@ -16,6 +17,8 @@ from tidemill.zones import UTC
 MEDIA_TYPE = "application/json"
 _MOST_ROWS = 1 << 16
 """Rows whose text is made at once: a column of text holds 2 GiB."""
+_VALUE_BYTES = 24
+"""Of a number or a time, about the longest."""
 
 
 def row_arrays(table: pa.Table, time_zone: str = UTC) -> Iterable[bytes]:
@@ -71,6 +74,20 @@ def changes(epoch: int, view: str, table: pa.Table, time_zone: str = UTC, initia
     """``{"epoch", "view", "changes"}``: what an epoch changed in a view; ``"initial": true`` for all its rows."""
     head = json.dumps({"epoch": epoch, "view": view, **({"initial": True} if initial else {})})[:-1].encode()
     return head + b', "changes": [' + b",".join(change_objects(table, time_zone)) + b"]}"
+
+
+def fitting(table: pa.Table, most_bytes: int) -> int:
+    """About how many of the first rows of a table :func:`changes` can write in so many bytes; at least one."""
+    least = sum(len(name) + 6 for name in table.column_names)
+    sizes = np.full(table.num_rows, least + 2, np.int64)
+    for values in table.columns:
+        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+            sizes += np.asarray(pc.fill_null(pc.binary_length(values), 0).cast(pa.int64())) * 4 // 3
+        elif pa.types.is_nested(values.type):
+            sizes += 4 * values.nbytes // max(1, len(values))
+        else:
+            sizes += _VALUE_BYTES
+    return max(1, int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right")))
 
 
 def _parts(table: pa.Table) -> Iterable[pa.RecordBatch]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
+import pyarrow as pa
 from fastapi import APIRouter, Header, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
@@ -19,6 +20,7 @@ from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Un
 from tidemill.serve.changes.follower_groups import Encode
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
+from tidemill.serve.encoding import json_rows
 from tidemill.serve.encoding.client_json import read_json
 from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.encoding.frames import FRAMED, framed
@@ -155,6 +157,7 @@ async def _events(
     reset: bool,
     lost: TidemillError | None,
     kind: str,
+    fitting: Callable[[pa.Table], int] | None = None,
 ) -> AsyncIterator[Event | Restarted | Ended]:
     """What a follower gives, until the server stops or the follower cannot go on.
 
@@ -170,7 +173,7 @@ async def _events(
         while not signal.stopping:
             event = group.event()
             try:
-                found = await _next(follower)
+                found = await _next(follower, fitting)
             except TidemillError as error:
                 if not reset or error.number not in _LOST:
                     yield Ended(error)
@@ -207,9 +210,11 @@ async def _events(
         signal.leave(group)
 
 
-async def _next(follower: Follower) -> Event | None:
+async def _next(follower: Follower, fitting: Callable[[pa.Table], int] | None) -> Event | None:
     """What comes next, at once where it is computed already."""
-    return follower.next(_MOST_ROWS) if follower.ready() else await run_in_threadpool(follower.next, _MOST_ROWS)
+    if follower.ready():
+        return follower.next(_MOST_ROWS, fitting)
+    return await run_in_threadpool(follower.next, _MOST_ROWS, fitting)
 
 
 def _encoding(service: Service, kind: str) -> Encode:
@@ -275,6 +280,7 @@ async def websocket(socket: WebSocket) -> None:
 
     The client sends ``{"subscribe": ID, "views": [...], "from", "columns", "where", "durable", "reset"}`` and
     ``{"unsubscribe": ID}``, and gets ``{"id", "kind": "changes" | "progress" | "trouble" | "reset" | "error", ...}``.
+    Many changes come in several messages of about 256 KiB: clients refuse larger ones than 1 MiB by default.
     """
     service, signal = socket.app.state.service, socket.app.state.signal
     await socket.accept()
@@ -335,7 +341,7 @@ class _Connection:
         zone = self._service.time_zone
         self._service.joined()
         try:
-            events = _events(self._service, self._signal, follower, asked, reset, lost, "json")
+            events = _events(self._service, self._signal, follower, asked, reset, lost, "json", _fitting_message)
             async for event in events:
                 match event:
                     case Given():
@@ -379,6 +385,12 @@ class _Connection:
 
 
 _MOST_SUBSCRIPTIONS = 1000
+_MESSAGE_BYTES = 256 << 10
+"""Of a message over WebSocket, about: clients take 1 MiB by default."""
+
+
+def _fitting_message(table: pa.Table) -> int:
+    return json_rows.fitting(table, _MESSAGE_BYTES)
 
 
 def _message(text: str | None) -> dict[str, object]:
