@@ -38,6 +38,15 @@ NEXT = " (replacement)"
 
 
 @dataclass(frozen=True)
+class Coming:
+    """The definition that takes the place of a paused view's when it is resumed."""
+
+    query: str
+    root: Node
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class View:
     """A view as created; ``failure`` is set once it has failed for good, ``failing`` says whether rows fail now.
 
@@ -46,7 +55,8 @@ class View:
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
     from these. Both are found once, when the view is created (``runtime/catalog/view_plans.py``). ``paused`` is set
-    while it is not maintained (``runtime/catalog/pauses.py``).
+    while it is not maintained (``runtime/catalog/pauses.py``), ``coming`` if a statement had begun to replace it when it
+    was paused: it is built so when it is resumed.
     """
 
     name: str
@@ -64,6 +74,13 @@ class View:
     node_names: tuple[str, ...] = ()
     read: ReadPlan | None = None
     paused: Pause | None = None
+    coming: Coming | None = None
+
+    def as_coming(self) -> View:
+        """The view as it will be once it is resumed."""
+        if self.coming is None:
+            return self
+        return replace(self, query=self.coming.query, root=self.coming.root, properties=self.coming.properties)
 
     @property
     def reads_history(self) -> bool:
@@ -191,7 +208,8 @@ class Catalog:
         if name not in present:
             raise self.unknown(name, kind)
         others = [v for v in self.all_views.values() if v.name.removesuffix(NEXT) != name]
-        readers = [v.name for v in others if {name, name + NEXT} & set(relations(v.root))]
+        read = {v.name: {*relations(v.root), *relations(v.as_coming().root)} for v in others}
+        readers = [reader for reader, names in read.items() if {name, name + NEXT} & names]
         if readers:
             raise TidemillError(
                 "TM2013",
@@ -454,6 +472,9 @@ def _view_to_json(view: View) -> dict[str, Any]:
     if encoded is None or encoded[0] is not view.read:
         plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
         encoded = _ENCODED.put(view.root, (view.read, plans))
+    if view.coming is not None:
+        properties = dict(view.coming.properties)
+        maps["coming"] = {"query": view.coming.query, "root": codec.encode(view.coming.root), "properties": properties}
     return {**plain, **maps, **encoded[1], "node_names": list(view.node_names)}
 
 
@@ -469,4 +490,9 @@ def _view_from_json(data: Mapping[str, Any]) -> View:
     plain = {name: data[stored] for name, stored in _STORED.items()}
     maps = {n: data.get(n, {}) for n in ("properties", "sizes")}
     paused = Pause(**data["paused"]) if "paused" in data else None
-    return View(**plain, **maps, **plans, node_names=names, failing=FailingRows(**failing), paused=paused)
+    coming = None
+    if "coming" in data:
+        later = data["coming"]
+        coming = Coming(later["query"], codec.decode(later["root"]), later["properties"])
+    told = {"node_names": names, "failing": FailingRows(**failing), "paused": paused, "coming": coming}
+    return View(**plain, **maps, **plans, **told)

@@ -23,7 +23,8 @@ FIRST_RETRY, LONGEST_RETRY = 10_000, 3_600_000
 def paused(catalog: Catalog, name: str, epoch: int, admitted: Mapping[str, int]) -> Catalog:
     """The catalog with a view paused by a statement, and those that read it.
 
-    What is being built to replace them is given up. A view that exceeded a limit is not tried again by itself.
+    What is being built to replace them is given up until they are resumed. A view that exceeded a limit is not tried
+    again by itself.
 
     Parameters
     ----------
@@ -43,11 +44,8 @@ def paused(catalog: Catalog, name: str, epoch: int, admitted: Mapping[str, int])
             got=f"{name}: {view.failure}",
             hint=f"ALTER VIEW {name} RESUME builds it again; DROP VIEW {name} removes it",
         )
-    for each in (name, *replacements.readers(catalog.views, name)):
-        if each in catalog.pending:
-            catalog = replacements.give_up(catalog, each, epoch)
     before = view.paused or Pause(epoch, admitted=admitted)
-    return _with_pause(catalog, name, Pause(before.epoch, admitted=before.admitted))
+    return _with_pause(catalog, name, Pause(before.epoch, admitted=before.admitted), epoch)
 
 
 def resumed(catalog: Catalog, name: str, epoch: int) -> Catalog:
@@ -63,10 +61,10 @@ def resumed(catalog: Catalog, name: str, epoch: int) -> Catalog:
     view = _found(catalog, name)
     if name in catalog.pending or (view.paused is None and view.failure is None):
         return catalog
-    still = _not_maintained(catalog, view)
+    still = _not_maintained(catalog, view.as_coming())
     if still:
         raise not_maintained(name, still)
-    return replacements.begin(catalog, view, epoch)
+    return replacements.begin(catalog, view.as_coming(), epoch)
 
 
 def due(catalog: Catalog, now: int) -> str | None:
@@ -74,7 +72,7 @@ def due(catalog: Catalog, now: int) -> str | None:
 
     One that reads views that are paused, or have failed, waits for these, however long its own pause is over.
     """
-    waiting = (v for n, v in catalog.views.items() if n not in catalog.pending and _is_due(v, now))
+    waiting = (v.as_coming() for n, v in catalog.views.items() if n not in catalog.pending and _is_due(v, now))
     return next((v.name for v in waiting if not _not_maintained(catalog, v)), None)
 
 
@@ -100,22 +98,34 @@ def exceeded(catalog: Catalog, errors: Mapping[str, str], epoch: int, admitted: 
         elif not errors.keys() & set(relations(known[name].root)):
             before = catalog.views[target].paused or Pause(epoch, admitted=admitted)
             retry_at = now + min(FIRST_RETRY << min(before.attempts, 16), LONGEST_RETRY)
-            if target in catalog.pending:
-                catalog = replacements.without(catalog, replacements.connected(catalog, {target}))
             pause = Pause(before.epoch, "", errors[name], before.attempts + 1, before.admitted, retry_at)
-            catalog = _with_pause(catalog, target, pause)
+            catalog = _with_pause(catalog, target, pause, epoch)
     broken = {n: e for n, e in broken.items() if n.removesuffix(NEXT) in catalog.pending}
     return replacements.fail(catalog, broken, epoch + 1) if broken else catalog
 
 
-def _with_pause(catalog: Catalog, name: str, pause: Pause) -> Catalog:
+def _with_pause(catalog: Catalog, name: str, pause: Pause, epoch: int) -> Catalog:
+    """The catalog with a view paused, and those that read it; nothing is built for them, or over them.
+
+    Where a statement had begun to replace them they will be replaced when they are resumed. A replacement that would
+    read them and whose old view does not is refused: the old view goes on.
+    """
+    paused_with = (name, *replacements.readers(catalog.views, name))
+    catalog = replacements.remembered(catalog, paused_with)
+    over = [n for n in replacements.readers(replacements.coming(catalog), name) if n not in paused_with]
+    over = [n for n in over if n in catalog.pending]
     views = dict(catalog.views)
     views[name] = replace(views[name], paused=pause)
-    for reader in replacements.readers(catalog.views, name):
+    for reader in paused_with[1:]:
         view = views[reader]
         if view.failure is None and view.paused is None:
             views[reader] = replace(view, paused=Pause(pause.epoch, because=name, admitted=pause.admitted))
-    return replace(catalog, views=views)
+    catalog = replace(catalog, views=views)
+    for each in (*paused_with, *over):
+        if each in catalog.pending:
+            catalog = replacements.give_up(catalog, each, epoch)
+    refused = {n: replace(catalog.views[n], refused=f"its replacement reads {name}, which was paused") for n in over}
+    return replace(catalog, views={**catalog.views, **refused})
 
 
 def _found(catalog: Catalog, name: str) -> View:
@@ -143,7 +153,8 @@ def with_properties(catalog: Catalog, name: str, change: Callable[[Mapping[str, 
     Errors as ``change``, and TM2012 when there is no such view.
     """
     view = _found(catalog, name)
-    views = {**catalog.views, name: replace(view, properties=change(view.properties))}
+    coming = view.coming and replace(view.coming, properties=change(view.coming.properties))
+    views = {**catalog.views, name: replace(view, properties=change(view.properties), coming=coming)}
     pending = dict(catalog.pending)
     if name in pending:
         pending[name] = replace(pending[name], properties=change(pending[name].properties))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import Node, Scan, relations
 from tidemill.plan.algebra.traverse import map_children
-from tidemill.runtime.catalog.catalog import NEXT, Catalog, Former, View
+from tidemill.runtime.catalog.catalog import NEXT, Catalog, Coming, Former, View
 from tidemill.schema import Schema
 
 
@@ -37,7 +37,7 @@ def read_names(node: Node) -> set[str]:
 
 def coming(catalog: Catalog) -> dict[str, View]:
     """Every view as it will be once the replacements are in place."""
-    return {n: catalog.pending.get(n, v) for n, v in catalog.views.items()}
+    return {n: catalog.pending.get(n) or v.as_coming() for n, v in catalog.views.items()}
 
 
 def readers(views: Mapping[str, View], name: str) -> list[str]:
@@ -86,7 +86,7 @@ def replaced(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
 def begin(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     """Begin to replace the view of this name; one that is being built in its place already is given up.
 
-    Views that read it are built again, too, unless they were paused themselves.
+    Views that read it are built again, too, unless they were paused themselves or read others that are.
 
     Raises
     ------
@@ -97,7 +97,9 @@ def begin(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     future = coming(catalog)
     _check_circle(future, name, view.root)
     _check_steady(catalog, view.root)
-    below = readers({n: v for n, v in future.items() if n == name or not _stays_paused(v)}, name)
+    paused = [n for n, v in future.items() if n != name and _stays_paused(v)]
+    blocked = {*paused, *(reader for n in paused for reader in readers(future, n))}
+    below = [n for n in readers(future, name) if n not in blocked]
     if below or readers(catalog.views, name):
         _check_columns(catalog.views[name], view.root.schema, [*below, *readers(catalog.views, name)])
     kept = {n: p for n, p in catalog.pending.items() if n != name and n not in below}
@@ -134,6 +136,16 @@ def over_replacements(catalog: Catalog, name: str, created_at_epoch: int) -> Cat
 def explicit(catalog: Catalog) -> list[str]:
     """Views that a statement replaced, without those that are only built again over them."""
     return [n for n, p in catalog.pending.items() if public(p.root) != catalog.views[n].root]
+
+
+def remembered(catalog: Catalog, names: Iterable[str]) -> Catalog:
+    """The catalog in which views that are being replaced will be so when they are resumed."""
+    views = dict(catalog.views)
+    for name in catalog.pending.keys() & set(names):
+        view, pending = views[name], catalog.pending[name]
+        later = Coming(pending.query, public(pending.root), pending.properties)
+        views[name] = replace(view, coming=None if later.root == view.root else later)
+    return replace(catalog, views=views)
 
 
 def give_up(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
