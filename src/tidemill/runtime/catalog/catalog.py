@@ -55,8 +55,8 @@ class View:
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
     from these. Both are found once, when the view is created (``runtime/catalog/view_plans.py``). ``paused`` is set
-    while it is not maintained (``runtime/catalog/pauses.py``), ``coming`` if a statement had begun to replace it when it
-    was paused: it is built so when it is resumed.
+    while it is not maintained (``runtime/catalog/pauses.py``), ``coming`` if it was being replaced when it was
+    paused: it is built so when it is resumed.
     """
 
     name: str
@@ -494,5 +494,5 @@ def _view_from_json(data: Mapping[str, Any]) -> View:
     if "coming" in data:
         later = data["coming"]
         coming = Coming(later["query"], codec.decode(later["root"]), later["properties"])
-    told = {"node_names": names, "failing": FailingRows(**failing), "paused": paused, "coming": coming}
-    return View(**plain, **maps, **plans, **told)
+    rows = FailingRows(**failing)
+    return View(**plain, **maps, **plans, node_names=names, failing=rows, paused=paused, coming=coming)
