@@ -22,7 +22,7 @@ from tidemill.spark_source.data_reader import TidemillReader
 from tidemill.spark_source.data_source import TidemillSource
 from tidemill.spark_source.data_stream import TidemillStreamReader
 from tidemill.spark_source.stream_history import StreamHistory
-from tidemill.task.scan.split_planner import Piece
+from tidemill.task.files.split_planner import Piece
 
 GOAL = 200.0
 SIDES = ("read before", "read before, all at once", "waiting")

@@ -9,11 +9,13 @@ from tidemill.config import Settings
 from tidemill.errors import EvaluationError, FormatError, TidemillError
 
 if TYPE_CHECKING:
+    from tidemill import plan
     from tidemill.mill import Mill
     from tidemill.pipelines import create_table, materialized_view, read, sql, table, udf
     from tidemill.runtime.read.snapshot import Snapshot
     from tidemill.serve.client.client import Client, connect
     from tidemill.spark_source.data_source import register
+    from tidemill.task.task import Task
 
 __version__ = "0.1.0"
 
@@ -24,10 +26,12 @@ __all__ = [
     "Mill",
     "Settings",
     "Snapshot",
+    "Task",
     "TidemillError",
     "connect",
     "create_table",
     "materialized_view",
+    "plan",
     "read",
     "register",
     "sql",
@@ -35,13 +39,20 @@ __all__ = [
     "udf",
 ]
 
-_MODULES = {"Mill": "mill", "Snapshot": "runtime.read.snapshot", "register": "spark_source.data_source"}
+_MODULES = {
+    "Mill": "mill",
+    "Task": "task.task",
+    "Snapshot": "runtime.read.snapshot",
+    "register": "spark_source.data_source",
+}
 _MODULES |= dict.fromkeys(("Client", "connect"), "serve.client.client")
 _MODULES |= dict.fromkeys(("create_table", "materialized_view", "read", "sql", "table", "udf"), "pipelines")
 """Where the names are that are imported when they are asked for: ``Mill``, for instance, needs PySpark."""
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plan":
+        return import_module("tidemill.plan")
     if name not in _MODULES:
         raise AttributeError(f"module 'tidemill' has no attribute {name!r}")
     return getattr(import_module(f"tidemill.{_MODULES[name]}"), name)

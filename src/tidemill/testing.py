@@ -133,6 +133,8 @@ class MemoryContext:
         Step number to error.
     """
 
+    keeps_state = True
+
     def __init__(self, partition: int = 0, partitions: int = 1, memory_bytes: int = 0) -> None:
         self.epoch = 1
         self.partition = partition

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from python_workers import kill_workers
 
+from python_workers import kill_workers
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import RDD, Broadcast
-from python_workers import kill_workers
 
 from local_jobs import local
+from python_workers import kill_workers
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from python_workers import workers
 
+from python_workers import workers
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.state.versions.manifest import ManifestLog

@@ -11,8 +11,8 @@ from typing import Any
 import boto3
 import pytest
 from pyspark.sql import SparkSession
-from python_workers import kill_workers
 
+from python_workers import kill_workers
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill

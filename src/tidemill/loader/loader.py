@@ -14,10 +14,13 @@ import pyarrow as pa
 from tidemill.loader.columns import as_arrays
 from tidemill.loader.order import order_of_splits
 from tidemill.loader.reading import read_in_order
-from tidemill.loader.source import LoadedFiles, list_files
+from tidemill.loader.spark_stage import Session, SparkStage
+from tidemill.loader.split_sets import Work, planned
 from tidemill.loader.state import Position, from_state, to_state
+from tidemill.loader.task_pool import TaskPool
 from tidemill.loader.windows import Batch, batches, windows
 from tidemill.options.option import bad_option
+from tidemill.plan.loading.plan import Plan
 from tidemill.schema import Schema
 
 if TYPE_CHECKING:
@@ -36,8 +39,10 @@ class Loader:
 
     Parameters
     ----------
-    paths : str, Path or sequence of these
-        Files, directories or globs, also of object stores, all of one format.
+    paths : str, Path or sequence of these, or a plan
+        Files, directories or globs, also of object stores, all of one format. Or a plan of :mod:`tidemill.plan`.
+    plan : callable, optional
+        What becomes of the rows of the paths: ``lambda rows: rows.filter("x > 0")``.
     batch_size : int
         Rows of a batch; the last one of a pass may have fewer.
     columns : sequence of str, optional
@@ -61,6 +66,9 @@ class Loader:
         Threads that read ahead; 0 reads when a batch is asked for.
     split_bytes : int
         Size of the parts that files are divided into, where their format allows that.
+    spark : pyspark.sql.SparkSession, optional
+        Read in as many tasks of one Spark stage as ``workers`` says, not in this process; the stage runs until
+        :meth:`close`. Batches are the same.
     **options
         Those of the format, of listing and of object stores, as for tables.
 
@@ -84,7 +92,8 @@ class Loader:
 
     def __init__(
         self,
-        paths: str | Path | Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path] | Plan,
+        plan: Work | None = None,
         *,
         batch_size: int = 1024,
         columns: Sequence[str] | None = None,
@@ -98,6 +107,7 @@ class Loader:
         drop_last: bool | None = None,
         workers: int = 2,
         split_bytes: int = 32 << 20,
+        spark: Session | None = None,
         **options: Any,
     ) -> None:
         _check_numbers(
@@ -112,14 +122,17 @@ class Loader:
         )
         if rank >= world_size:
             raise bad_option("rank", str(rank), f"below world_size, which is {world_size}")
-        self.files: LoadedFiles = list_files(paths, format, schema, columns, split_bytes, options)
+        self.planned = planned(paths, plan, columns, format, schema, split_bytes, options)
+        self._reader: TaskPool | SparkStage = TaskPool(self.planned.plan)
+        if spark is not None:
+            self._reader = SparkStage(spark, self.planned.plan, max(workers, 1))
         self.batch_size, self.epochs, self.workers = batch_size, epochs, workers
         self.rank, self.world_size = rank, world_size
         self._drop_last = world_size > 1 if drop_last is None else drop_last
         self._seed, self._window = shuffle, shuffle_buffer
         self._fingerprint = {
-            "data": self.files.data_fingerprint(),
-            "plan": self.files.plan_fingerprint(),
+            "data": self.planned.data_fingerprint(),
+            "plan": self.planned.plan_fingerprint(),
             "shuffle": shuffle,
             "shuffle_buffer": None if shuffle is None else shuffle_buffer,
         }
@@ -129,7 +142,7 @@ class Loader:
     @property
     def schema(self) -> pa.Schema:
         """Of the batches."""
-        return self.files.batch_schema
+        return self.planned.batch_schema
 
     # -- iterating ----------------------------------------------------------------------------------
 
@@ -173,11 +186,21 @@ class Loader:
 
     def _batches(self, begin: Position) -> Generator[Batch]:
         """All batches of a pass, behind the rows that were taken."""
-        order = order_of_splits(self._seed, begin.pass_, len(self.files.splits))
-        splits = [(place, self.files.splits[order[place]]) for place in range(begin.place, len(order))]
-        with closing(read_in_order(self.files.read, splits, self.workers)) as chunks:
+        order = order_of_splits(self._seed, begin.pass_, len(self.planned.sets))
+        sets = [(place, self.planned.sets[order[place]]) for place in range(begin.place, len(order))]
+        with closing(read_in_order(self._reader.read, sets, self.workers)) as chunks:
             rows = windows(chunks, begin, self._seed, self._window)
             yield from batches(rows, begin.rows, self.batch_size, not self._drop_last)
+
+    def close(self) -> None:
+        """Free what reads ahead, and end the Spark stage. It may be called twice."""
+        self._reader.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # -- state --------------------------------------------------------------------------------------
 
@@ -207,7 +230,9 @@ class Loader:
         self._position, self._resumed = from_state(state, self._fingerprint, strict), True
 
     def __repr__(self) -> str:
-        return f"Loader({len(self.files.splits)} splits of {self.files.format}, {json.dumps(self._fingerprint)})"
+        return (
+            f"Loader({len(self.planned.sets)} sets of splits of {self.planned.format}, {json.dumps(self._fingerprint)})"
+        )
 
 
 def _of_rank(

@@ -1,4 +1,4 @@
-"""Reads splits ahead of the consumer, several at a time, and gives their rows in order."""
+"""Reads sets of splits ahead of the consumer, several at a time, and gives their rows in order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.sources.split import Split
+from tidemill.loader.split_sets import SplitSet
 
-Read = Callable[[Split], Iterator[pa.RecordBatch]]
+Read = Callable[[SplitSet, threading.Event], Iterator[pa.RecordBatch] | None]
+"""Begins to read a set of splits; None when the event is set before that is possible."""
 
 _BATCHES = 8
 """Batches of a split that wait for the consumer; the formats make them of a buffer of about a megabyte."""
@@ -20,22 +21,25 @@ _BATCHES = 8
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a split: those from ``row`` on of the split that the pass reads as number ``place``."""
+    """Rows of a set: those from ``row`` on of the set of splits that the pass reads as number ``place``."""
 
     batch: pa.RecordBatch
     place: int
     row: int
 
 
-def read_in_order(read: Read, splits: Sequence[tuple[int, Split]], workers: int) -> Generator[Chunk]:
-    """The rows of splits, each with its place, in the order given, whatever the number of workers.
+def read_in_order(read: Read, splits: Sequence[tuple[int, SplitSet]], workers: int) -> Generator[Chunk]:
+    """The rows of sets, each with its place, in the order given, whatever the number of workers.
 
-    With ``workers`` 0 they are read when they are asked for. Otherwise that many threads each read one split; memory
-    is that of their queues. What a split raises is raised where its rows would come.
+    With ``workers`` 0 they are read when they are asked for. Otherwise that many threads each read one set; memory
+    is that of their queues. What a set raises is raised where its rows would come.
     """
     if workers <= 0:
+        never = threading.Event()
         for place, split in splits:
-            yield from _chunks(read(split), place)
+            rows = read(split, never)
+            assert rows is not None
+            yield from _chunks(rows, place)
         return
     ahead = _Ahead(read, splits, workers)
     try:
@@ -65,7 +69,7 @@ def _taken(batches: _Queue) -> Iterator[pa.RecordBatch]:
 class _Ahead:
     """Threads that read splits in the order given: so the one whose rows are wanted is always being read."""
 
-    def __init__(self, read: Read, splits: Sequence[tuple[int, Split]], workers: int) -> None:
+    def __init__(self, read: Read, splits: Sequence[tuple[int, SplitSet]], workers: int) -> None:
         self._read, self._splits = read, splits
         self._begun: queue.Queue[tuple[int, _Queue] | None] = queue.Queue(workers)
         self._next, self._lock = iter(splits), threading.Lock()
@@ -91,15 +95,19 @@ class _Ahead:
     def _run(self) -> None:
         while True:
             batches: _Queue = queue.Queue(_BATCHES)
-            with self._lock:
+            rows: Iterator[pa.RecordBatch] | None = None
+            with self._lock:  # sets are begun in order: none has to wait for one behind it
                 begun = next(self._next, None)
                 if begun is None or not self._put(self._begun, (begun[0], batches)):
                     return
-            if not self._fill(begun[1], batches):
+                try:
+                    rows = self._read(begun[1], self._stopping)
+                except BaseException as error:
+                    self._put(batches, error)
+            if rows is None or not self._fill(rows, batches):
                 return
 
-    def _fill(self, split: Split, batches: _Queue) -> bool:
-        rows = self._read(split)
+    def _fill(self, rows: Iterator[pa.RecordBatch], batches: _Queue) -> bool:
         try:
             for batch in rows:
                 if not self._put(batches, batch):

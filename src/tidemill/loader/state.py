@@ -13,7 +13,7 @@ VERSION = 1
 FINGERPRINT = ("data", "plan", "shuffle", "shuffle_buffer")
 _SAID = {
     "data": "the files: their names, sizes, versions or splits",
-    "plan": "the format, its options, the schema or the columns",
+    "plan": "the plan, the format, its options, the schema or the columns",
     "shuffle": "the seed",
     "shuffle_buffer": "the rows that are shuffled together",
 }

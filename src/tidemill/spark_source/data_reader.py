@@ -45,7 +45,7 @@ from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.error_files import ErrorFile
 from tidemill.spark_source.left_out import damaged, log_left_out, parse_ignored
 from tidemill.spark_source.source_options import COLUMNS, ERRORS_PATH, FORMAT, OWN_OPTIONS, PARTITION_BYTES, paths_of
-from tidemill.task.scan.split_planner import Piece, SplitPlanner, naming_file, opened
+from tidemill.task.files.split_planner import Piece, SplitPlanner, naming_file, opened
 
 _T = TypeVar("_T")
 

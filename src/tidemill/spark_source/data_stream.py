@@ -34,7 +34,7 @@ from tidemill.spark_source.data_reader import TidemillReader
 from tidemill.spark_source.source_options import STATE_LOCATION
 from tidemill.spark_source.stream_files import StreamFiles
 from tidemill.spark_source.stream_history import BEGINNING, Offset, StreamHistory, unfinished
-from tidemill.task.scan.split_planner import Piece
+from tidemill.task.files.split_planner import Piece
 
 _LISTING_SHARE = 10
 """While known files wait, listing takes at most one part in this many of the time."""

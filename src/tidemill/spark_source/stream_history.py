@@ -24,7 +24,7 @@ from typing import Any
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
 from tidemill.state.versions.objects import STAGED, Objects
-from tidemill.task.scan.split_planner import Piece
+from tidemill.task.files.split_planner import Piece
 
 MOST_IN_OFFSET = 1000
 """Files of a stream without a log."""

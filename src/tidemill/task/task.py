@@ -1,274 +1,445 @@
-"""A task: the pipelines of one superstep, reused for epoch after epoch.
+"""A task: one plan, carried out over one set of splits after the other.
 
-    task.begin(context)
-    task.add_split(step, split) ...
-    task.request_barrier()
-    while (output := task.next()) is not None or task.pending is not None: ...
-    # here the barrier is reached: everything given has come out or lies in state
+    task = Task(plan)
+    task.add_split("facts", split); task.request_barrier()
+    while (batch := task.next()) is not None or task.pending is not None: ...
+    # here the barrier is reached: all rows of the splits have come out
 
-``next() is None`` with nothing pending means *barrier reached*. This is a retain barrier: what the
-epoch produced is flushed, state tables stay.
+Two kinds of barrier. At a *reset* barrier operators give what they hold and forget it: each set of splits is by itself.
+At a *retain* barrier they give the changes that the splits make and keep their state, as the views of a mill do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from functools import partial
-from heapq import heappop, heappush
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Protocol
 
-from tidemill.errors import TidemillError
+import pyarrow as pa
+
+from tidemill.errors import TidemillError, nearest
+from tidemill.kernels.columns import column
+from tidemill.options.option import bad_option
+from tidemill.schema import Schema
 from tidemill.sources.split import Split
-from tidemill.task.build import build
-from tidemill.task.dataflow.deltas import Item
-from tidemill.task.dataflow.exchange import ExchangeSink, ExchangeSource, LocalExchange
-from tidemill.task.dataflow.operator import Context, Operator, OperatorStats, Output, SourceOperator
-from tidemill.task.driver import Driver, Pause
-from tidemill.task.program import Program, Step
-from tidemill.task.view_limits import ViewLimits
+from tidemill.task.dataflow.deltas import Delta, single_rows
+from tidemill.task.dataflow.operator import OperatorStats, Output
+from tidemill.task.local_context import LocalContext
+from tidemill.task.operators.reading.read_files import ReadFilesOperator
+from tidemill.task.pipelines import Pipelines
+from tidemill.task.program import Program, ReadFiles
+
+WEIGHT = "__weight"
+"""The column that says how many times a row came (or went, below 0), of tasks that keep state."""
+
+RESET, RETAIN = "reset", "retain"
+
+
+class Named(Protocol):
+    """A node of a plan that takes splits."""
+
+    @property
+    def name(self) -> str:
+        """By which a task knows it."""
+
+
+class _State(Enum):
+    """IDLE: nothing has come since the barrier. RUNNING: splits have. BARRIER: it was requested. ENDED: none come."""
+
+    IDLE = 1
+    RUNNING = 2
+    BARRIER = 3
+    ENDED = 4
+
+
+class Plan(Protocol):
+    """What a task carries out: ``tidemill.plan`` makes them."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the rows that come out."""
+
+    def program(self) -> Program:
+        """The steps; the last one is the one whose rows come out."""
+
+
+@dataclass
+class TaskStats:
+    """Counters of a task since its beginning; they can be read at any time.
+
+    Attributes
+    ----------
+    barriers : int
+        Barriers that were requested.
+    barrier_milliseconds : list of float
+        For each barrier that was reached, the time since its request.
+    splits, splits_left_out : dict
+        For each source, splits that were opened, and those that were left out because nobody needed their rows.
+    steps : dict
+        For each step its counters.
+    """
+
+    barriers: int = 0
+    barrier_milliseconds: list[float] = field(default_factory=list)
+    splits: dict[str, int] = field(default_factory=dict)
+    splits_left_out: dict[str, int] = field(default_factory=dict)
+    steps: dict[int, OperatorStats] = field(default_factory=dict)
 
 
 class Task:
-    """The steps of one depth of a program, wired into pipelines.
+    """One plan, carried out over one set of splits after the other; made once, used for ever.
 
-    A task belongs to a process and serves whatever partition it is given next; it keeps nothing of
-    one epoch for the next.
+    The same splits give the same batches in the same order, whatever the number of threads. Calls come from one thread
+    at a time.
+
+    Parameters
+    ----------
+    plan : Plan
+    barrier : str
+        ``reset`` or ``retain``: whether operators forget what they know at a barrier, or keep it and give changes. With
+        ``retain`` batches have a further column ``__weight``, int64: 1 for a row that came, -1 for one that went.
+    threads : int
+        That work on it; 0 for the one that calls :meth:`next`.
+    memory_bytes : int
+        Of rows that operators hold; what is more goes to temporary files. 0 for no limit.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the batches.
+    pending : Future or None
+        After :meth:`next` gave None: what to wait for before it is called again, or None at a barrier.
+
+    Raises
+    ------
+    TidemillError
+        TM9010 when an operator of the plan cannot keep its state and ``barrier`` asks for it.
     """
 
-    def __init__(self, program: Program, depth: int) -> None:
-        self.depth = depth
-        self.barriers = 0
+    def __init__(self, plan: Plan, *, barrier: str = RESET, threads: int = 0, memory_bytes: int = 0) -> None:
+        if barrier not in (RESET, RETAIN):
+            raise bad_option("barrier", repr(barrier), f"{RESET!r} or {RETAIN!r}")
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+            raise bad_option("threads", repr(threads), "a whole number from 0 on")
+        program = plan.program()
+        if barrier == RETAIN:
+            _check_retains(program)
+        self._retains = barrier == RETAIN
+        self.schema = plan.schema.to_arrow()
+        if self._retains:
+            self.schema = self.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+        self._context = LocalContext(self._retains, memory_bytes)
+        self._pipelines = Pipelines(program, max(threads, 1))
+        self._sources = _sources(program, self._pipelines)
+        self._open = set(self._sources)
+        """Sources that may get more splits."""
+        self._state = _State.IDLE
+        self._barriers: list[Future[None]] = []
+        self._requested = 0.0
+        self._error: TidemillError | None = None
+        self._stats = TaskStats()
         self.pending: Future[None] | None = None
-        self._inboxes: dict[int, LocalExchange] = {}
-        self._sources: dict[int, SourceOperator] = {}
-        self._limits = ViewLimits(program) if program.limits else None
-        self._drivers = _wire(program, depth, self._inboxes, self._sources, self._limits)
-        self.outgoing = outgoing(program, depth)
-        """Exchanges that start here, as :func:`outgoing` has them."""
-        self._epoch: dict[int, Iterator[tuple[int, Output] | Pause]] | None = None
-        self._ready: list[int] = []
-        self._is_ready = [False] * len(self._drivers)
-        for number, driver in enumerate(self._drivers):
-            if isinstance(driver.source, ExchangeSource):
-                driver.source.exchange.wake = partial(self._wake, number)
-        self._under_barrier = False
-        self._ended = False
+        self._threads = [threading.Thread(target=self._work, daemon=True, name="task") for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
-    def begin(self, context: Context) -> None:
-        """Start an epoch for one partition."""
-        if self._limits is not None:
-            self._limits.begin()
-        for driver in self._drivers:
-            driver.begin(context)
-        self._epoch = {number: driver.run() for number, driver in enumerate(self._drivers)}
-        self._ready = []
-        self._is_ready = [False] * len(self._drivers)
-        for number in self._epoch:
-            self._wake(number)
+    # -- giving ---------------------------------------------------------------------------------------
 
-    def add_split(self, step: int, split: Split) -> None:
-        """Give a split to a source step.
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources that take splits."""
+        return tuple(self._sources)
+
+    def add_split(self, source: str | Named, split: Split) -> None:
+        """Give a split to a source; splits are served in the order given.
+
+        Parameters
+        ----------
+        source : str, or a node of the plan
+            Which one.
+        split : Split
+            As :meth:`~tidemill.task.files.files.Files.splits` has them.
 
         Raises
         ------
         TidemillError
-            TM7010 while a barrier is in progress, or after :meth:`no_more_splits`.
+            TM7010 while a barrier is in progress, and after :meth:`no_more_splits` of that source; TM9013 for an
+            unknown source; TM9012 when the task has failed.
         """
-        self._check_open("add_split")
-        self._sources[step].add_split(split)
+        self._check()
+        name = self._name(source)
+        if self._state is _State.BARRIER:
+            raise self._no_input("add_split()", "while a barrier is in progress")
+        if name not in self._open:
+            raise self._no_input("add_split()", f"after no_more_splits({name!r})")
+        self._begin()
+        step, operator = self._sources[name]
+        operator.add_split(split)
+        self._pipelines.wake_source(step)
 
-    def give_snapshot(self, step: int) -> None:
-        """Ask a source step for the contents of the view that it reads. Errors as :meth:`add_split`."""
-        self._check_open("give_snapshot")
-        self._sources[step].give_snapshot()
+    def request_barrier(self) -> Future[None]:
+        """Nothing more comes before the barrier.
 
-    def add_item(self, step: int, port: int, item: Item) -> None:
-        """Give rows that came through the exchange to a step. Errors as :meth:`add_split`."""
-        self._check_open("add_item")
-        self._inboxes[step].put(item, port)
-
-    def request_barrier(self) -> None:
-        """Nothing more comes before the barrier. Asked twice, it joins the barrier in progress."""
-        if self._ended or self._under_barrier:
-            return
-        self._under_barrier = True
-        self.barriers += 1
-        for exchange in self._inboxes.values():
-            exchange.put_token()
-        for source in self._sources.values():
-            source.request_barrier()
-
-    def next(self) -> tuple[int, Output] | None:
-        """The next item that leaves the task, with the step it comes from.
+        Asked for while one is in progress it joins that one.
 
         Returns
         -------
-        (step, Output) or None
-            None with :attr:`pending` set: wait for it and call again. None without: the barrier is reached.
+        Future
+            Done when the barrier is reached, which :meth:`next` has to be called for; with the error if the task fails.
 
         Raises
         ------
         TidemillError
-            TM7011 when no barrier was requested, or no epoch begun.
+            TM9011 when the task has ended, TM9012 when it has failed.
         """
-        if not self._under_barrier or self._epoch is None:
+        self._check()
+        if self._state is _State.ENDED:
+            raise TidemillError(
+                "TM9011",
+                "this task has ended",
+                got="request_barrier() after no_more_splits() of all sources",
+                hint="make another Task of the plan",
+            )
+        future: Future[None] = Future()
+        if self._state is not _State.BARRIER:
+            self._stats.barriers += 1
+            self._put_barrier()
+        self._barriers.append(future)
+        return future
+
+    def no_more_splits(self, source: str | Named | None = None) -> None:
+        """A source, by default each, gets no split any more.
+
+        The task ends with the barrier in progress; without one, after what has been given. Then :meth:`next` gives
+        None.
+        """
+        self._check()
+        self._open -= set(self._sources) if source is None else {self._name(source)}
+        if self._open:
+            return
+        if self._state is _State.RUNNING:
+            self._put_barrier()
+        elif self._state is _State.IDLE:
+            self._state = _State.ENDED
+
+    def _begin(self) -> None:
+        self._check()
+        if self._state is _State.IDLE:
+            for _, operator in self._sources.values():
+                operator.splits.begin()
+            self._state = _State.RUNNING
+            self._pipelines.begin(self._context)
+
+    def _put_barrier(self) -> None:
+        self._begin()
+        self._state, self._requested = _State.BARRIER, time.perf_counter()
+        for step, copies in self._pipelines.sources.items():
+            for operator in copies:
+                operator.request_barrier()
+            self._pipelines.wake_source(step)
+
+    # -- taking ---------------------------------------------------------------------------------------
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next rows.
+
+        Returns
+        -------
+        pyarrow.RecordBatch or None
+            Some rows. None with :attr:`pending` set: wait for it and call again. None without: the barrier is reached,
+            or the task has ended.
+
+        Raises
+        ------
+        TidemillError
+            TM7011 when no barrier was requested. What operators raise, the first time; then TM9012.
+        """
+        self._check()
+        self.pending = None
+        if self._state is _State.ENDED:
+            return None
+        if self._state is not _State.BARRIER:
             raise TidemillError(
                 "TM7011",
                 "a task gives results only after a barrier was requested",
                 got="next() without request_barrier()",
-                hint="begin an epoch, add its splits, request the barrier, then call next()",
+                hint="add_split() for the sources, request_barrier(), then next()",
             )
-        self.pending = None
-        while self._epoch:
-            if not self._ready:
-                for number in self._epoch:  # sources that were pending
-                    self._wake(number)
-            produced = self._turn(self._epoch)
-            if produced is Pause.IDLE:
-                self.pending = self._blocked()
+        while True:
+            output = self._pipelines.result()
+            if output is not None:
+                batch = self._batch(output)
+                if batch.num_rows:
+                    return batch
+            elif self._pipelines.finished:
+                self._reach_barrier()
+                return None
+            elif self._threads:
+                self._raise_failure()
+                self.pending = self._pipelines.change()
+                if self.pending is not None:
+                    return None
+            elif not self._turn():
+                self.pending = self._pipelines.waiting()
                 assert self.pending is not None, "no pipeline can go on and none is waiting"
                 return None
-            if not isinstance(produced, Pause):
-                return produced
-        self._epoch = None
-        self._under_barrier = False
-        return None
 
-    def work(self) -> Iterator[tuple[int, Output]]:
-        """What can be given before more input comes, as :meth:`next` does; no barrier is needed.
-
-        Asked for after each item it keeps queues short.
-        """
-        while self._epoch:
-            produced = self._turn(self._epoch)
-            if produced is Pause.IDLE:
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows up to the barrier, which is requested if it was not, waiting for them."""
+        if self._state is not _State.ENDED:
+            self.request_barrier()
+        while True:
+            batch = self.next()
+            if batch is not None:
+                yield batch
+            elif self.pending is None:
                 return
-            if not isinstance(produced, Pause):
-                yield produced
+            else:
+                self.pending.result()
 
-    def _turn(self, epoch: dict[int, Iterator[tuple[int, Output] | Pause]]) -> tuple[int, Output] | Pause:
-        """Let the pipeline furthest downstream that can do something do it: so queues stay short."""
-        while self._ready:
-            number = -heappop(self._ready)
-            self._is_ready[number] = False
+    def run(self, splits: Mapping[str, Iterable[Split]]) -> Iterator[pa.RecordBatch]:
+        """One set of splits: add them, request the barrier and give all rows."""
+        for source, given in splits.items():
+            for split in given:
+                self.add_split(source, split)
+        yield from self.batches()
+
+    def _batch(self, output: Output) -> pa.RecordBatch:
+        assert isinstance(output.item, Delta)
+        delta = output.item
+        if self._retains:
+            columns = [*delta.batch.columns, column(delta.explicit_weights())]
+        else:
+            columns = single_rows(delta).columns
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _reach_barrier(self) -> None:
+        self._stats.barrier_milliseconds.append((time.perf_counter() - self._requested) * 1e3)
+        self._add_counters(self._stats.steps)
+        self._context.pass_barrier()
+        self._state = _State.IDLE if self._open or not self._sources else _State.ENDED
+        reached, self._barriers = self._barriers, []
+        for future in reached:
+            future.set_result(None)
+
+    # -- working --------------------------------------------------------------------------------------
+
+    def _turn(self) -> bool:
+        try:
+            return self._pipelines.turn()
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _work(self) -> None:
+        """What a thread does."""
+        while self._pipelines.wait_for_work():
             try:
-                produced = next(epoch[number])
-            except StopIteration:
-                del epoch[number]
-                return Pause.MOVED
-            if produced is not Pause.IDLE:
-                self._wake(number)
-                return produced
-        return Pause.IDLE
+                self._pipelines.turn()
+            except BaseException as error:
+                self._pipelines.fail(error)
 
-    def _wake(self, number: int) -> None:
-        """Note that a pipeline has something to do."""
-        if not self._is_ready[number]:
-            self._is_ready[number] = True
-            heappush(self._ready, -number)
+    def _raise_failure(self) -> None:
+        """What a thread has met."""
+        error = self._pipelines.error
+        if error is not None:
+            self._fail(error)
+            raise error
 
-    def no_more_splits(self) -> None:
-        """The task ends with the barrier in progress, or now."""
-        self._ended = True
+    def _fail(self, error: BaseException) -> None:
+        """Tell everyone who waits."""
+        known = isinstance(error, TidemillError)
+        said = f"{error.number}: {error.what} ({error.got})" if isinstance(error, TidemillError) else repr(error)
+        self._error = TidemillError(
+            "TM9012",
+            "this task has failed",
+            got=said,
+            hint="make another Task of the plan; give it the splits after the last barrier again",
+        )
+        self._pipelines.abandon()
+        waiting, self._barriers = self._barriers, []
+        for future in waiting:
+            future.set_exception(error if known else self._error)
 
-    def stats(self) -> dict[int, OperatorStats]:
-        """Counters per step of the epoch begun last."""
-        return {
-            op.step: op.stats
-            for d in self._drivers
-            for op in d.operators
-            if op.step >= 0 and not isinstance(op, ExchangeSink)
-        }
+    # -- the rest -------------------------------------------------------------------------------------
 
-    def _blocked(self) -> Future[None] | None:
-        futures = (source.pending() for source in self._sources.values())
-        return next((f for f in futures if f is not None), None)
+    def stats(self) -> TaskStats:
+        """Counters up to now."""
+        found = replace(self._stats, barrier_milliseconds=list(self._stats.barrier_milliseconds), steps={})
+        for step, counters in self._stats.steps.items():
+            found.steps[step] = replace(counters)
+        if self._state in (_State.RUNNING, _State.BARRIER):
+            self._add_counters(found.steps)
+        found.splits = {name: operator.splits.taken for name, (_, operator) in self._sources.items()}
+        found.splits_left_out = {name: operator.splits.left_out for name, (_, operator) in self._sources.items()}
+        return found
 
-    def _check_open(self, call: str) -> None:
-        if self._under_barrier or self._ended:
+    def _add_counters(self, steps: dict[int, OperatorStats]) -> None:
+        for step, counters in self._pipelines.stats():
+            steps.setdefault(step, OperatorStats()).add(counters)
+
+    def close(self) -> None:
+        """End the threads; free memory and files. It may be called twice."""
+        self._pipelines.close()
+        for thread in self._threads:
+            thread.join()
+        self._context.close()
+
+    def __enter__(self) -> Task:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _name(self, source: str | Named) -> str:
+        name = source if isinstance(source, str) else source.name
+        if name not in self._sources:
             raise TidemillError(
-                "TM7010",
-                "a task takes no input now",
-                got=f"{call}() {'after no_more_splits()' if self._ended else 'while a barrier is in progress'}",
-                hint="call next() until the barrier is reached, then give the next epoch's input",
+                "TM9013",
+                "no source of this name takes splits",
+                got=name,
+                hint=nearest(name, self._sources),
             )
+        return name
+
+    def _no_input(self, call: str, when: str) -> TidemillError:
+        return TidemillError(
+            "TM7010",
+            "a task takes no input now",
+            got=f"{call} {when}",
+            hint="call next() until the barrier is reached, then give the next splits",
+        )
 
 
-def _wire(
-    program: Program,
-    depth: int,
-    inboxes: dict[int, LocalExchange],
-    sources: dict[int, SourceOperator],
-    limits: ViewLimits | None,
-) -> list[Driver]:
-    """Cut the steps of one depth into pipelines, in topological order."""
-    steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
-    consumers = _consumers(steps)
-    sent = outgoing(program, depth)
-    leaving: dict[int, frozenset[int]] = {i: frozenset(port for step, port in sent if step == i) for i in steps}
-    exchanges: dict[int, LocalExchange] = {}
-    for number, step in steps.items():
-        inner = [i for i in step.inputs if i.step in steps]
-        if len(inner) < len(step.inputs):
-            exchange = exchanges.setdefault(number, LocalExchange())
-            exchange.producers += 1
-            inboxes[number] = exchange
-        elif step.inputs and not _chained(step, steps, consumers, leaving):
-            exchanges.setdefault(number, LocalExchange())
-    drivers = []
-    for number, step in steps.items():
-        if step.inputs and number not in exchanges:
-            continue  # part of its producer's pipeline
-        operators: list[Operator] = []
-        at = number
-        if step.inputs:
-            operators.append(ExchangeSource(exchanges[number]))
-        operators.append(build(number, step.operation))
-        if not step.inputs:
-            source = operators[0]
-            assert isinstance(source, SourceOperator)
-            sources[number] = source
-        while len(consumers[at]) == 1 and consumers[at][0][0] not in exchanges:
-            at = consumers[at][0][0]
-            operators.append(build(at, steps[at].operation))
-        if consumers[at]:
-            targets = tuple((out, exchanges[c], port, steps[c].created_at_epoch) for c, port, out in consumers[at])
-            operators.append(ExchangeSink(at, targets, leaving[at]))
-        drivers.append(Driver(tuple(operators), limits))
-    return drivers
-
-
-def _consumers(steps: dict[int, Step]) -> dict[int, list[tuple[int, int, int]]]:
-    """For each step, who reads it at this depth: (consumer, its input port, the output port read)."""
-    found: dict[int, list[tuple[int, int, int]]] = {i: [] for i in steps}
-    for number, step in steps.items():
-        for port, source in enumerate(step.inputs):
-            if source.step in steps:
-                found[source.step].append((number, port, source.port))
-    return found
-
-
-def _chained(
-    step: Step,
-    steps: dict[int, Step],
-    consumers: dict[int, list[tuple[int, int, int]]],
-    leaving: dict[int, frozenset[int]],
-) -> bool:
-    """Whether a step can stand in its producer's pipeline: one input, and the producer has no other reader.
-
-    After a source there is always an exchange, where rows of history are kept from those who know them.
-    """
-    if len(step.inputs) != 1 or step.inputs[0].port:
-        return False
-    producer = step.inputs[0].step
-    return len(consumers[producer]) == 1 and not leaving[producer] and bool(steps[producer].inputs)
-
-
-def outgoing(program: Program, depth: int) -> dict[tuple[int, int], list[tuple[int, int, int, bool]]]:
-    """Exchanges that start at a depth: (step, port) to (consumer, its port, its depth, whether to all partitions)."""
-    found: dict[tuple[int, int], list[tuple[int, int, int, bool]]] = {}
+def _sources(program: Program, pipelines: Pipelines) -> dict[str, tuple[int, ReadFilesOperator]]:
+    """The sources that take splits: copies share their splits."""
+    found: dict[str, tuple[int, ReadFilesOperator]] = {}
     for number, step in enumerate(program.steps):
-        for port, source in enumerate(step.inputs):
-            if program.steps[source.step].depth == depth < step.depth:
-                found.setdefault((source.step, source.port), []).append((number, port, step.depth, source.broadcast))
+        if not isinstance(step.operation, ReadFiles):
+            continue
+        first, *others = pipelines.sources[number]
+        assert isinstance(first, ReadFilesOperator)
+        for other in others:
+            assert isinstance(other, ReadFilesOperator)
+            other.splits = first.splits
+        found[step.operation.name] = number, first
     return found
+
+
+def _check_retains(program: Program) -> None:
+    for step in program.steps:
+        if not step.operation.retains:
+            raise TidemillError(
+                "TM9010",
+                "this plan cannot keep its state at a barrier",
+                got=step.operation.text([()] * len(step.inputs), ()),
+                hint="Task(plan, barrier='reset'), or a plan without this step",
+            )

@@ -20,6 +20,15 @@ def java_class(spark: SparkSession, name: str) -> Any:
     return JavaClass(name, jvm._gateway_client)
 
 
+def any_session() -> SparkSession:
+    """The active session, or one that is made for analysing queries: it runs no jobs."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    return builder.config("spark.log.level", "ERROR").getOrCreate()
+
+
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
     """``SparkSession.active()`` is this session meanwhile."""

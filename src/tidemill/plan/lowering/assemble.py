@@ -121,6 +121,14 @@ class Assembler:
         limits = tuple(ViewLimit(v.name, *v.limits, self._readers(v.name)) for v in limited)
         return Program(steps, fingerprint_program(steps, limits), limits)
 
+    def changes_of(self, name: str) -> tuple[tuple[Step, ...], Input]:
+        """The steps that give the changes of a view's rows without storing them, and the one that does."""
+        self._demand.note()
+        view = self.views[name]
+        self._lowering = name
+        top = self.rows(view.root, view.created_at_epoch)
+        return tuple(self._steps), top
+
     def _readers(self, name: str) -> frozenset[str]:
         """The views that read a view, directly or not."""
         found = {name}

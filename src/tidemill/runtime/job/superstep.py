@@ -32,12 +32,12 @@ from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.version import Run
 from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
 from tidemill.task.dataflow.operator import OperatorStats, Output
+from tidemill.task.epoch_task import EpochTask
 from tidemill.task.functions.columns import sizes
 from tidemill.task.program import Program, StateTable
-from tidemill.task.task import Task
 
 Record = tuple[int, bytes]
-_TASKS: dict[tuple[str, int], Task] = {}
+_TASKS: dict[tuple[str, int], EpochTask] = {}
 _TASKS_KEPT = 16
 
 
@@ -113,6 +113,8 @@ _Sent: TypeAlias = tuple[int, _Parcel | _Packed | TaskReport]
 
 class _EpochContext:
     """One partition of one superstep: state of the epochs before, and memtables for what this epoch writes."""
+
+    keeps_state = True
 
     def __init__(self, plan: EpochPlan, partition: int, report: TaskReport) -> None:
         self.epoch = plan.epoch
@@ -252,17 +254,17 @@ def _superstep(
     yield partition, report
 
 
-def _parcels(plan: EpochPlan, partition: int, task: Task, produced: tuple[int, Output]) -> Iterator[_Sent]:
+def _parcels(plan: EpochPlan, partition: int, task: EpochTask, produced: tuple[int, Output]) -> Iterator[_Sent]:
     step, output = produced
     for consumer, port, at, broadcast in task.outgoing.get((step, output.port), ()):
         yield from _addressed(plan, partition, _Parcel(consumer, port, at, output.item), broadcast)
 
 
-def _task(program: Program, depth: int) -> Task:
+def _task(program: Program, depth: int) -> EpochTask:
     key = (program.fingerprint, depth)
     task = _TASKS.pop(key, None)
     if task is None:
-        task = Task(program, depth)
+        task = EpochTask(program, depth)
         while len(_TASKS) >= _TASKS_KEPT:
             _TASKS.pop(next(iter(_TASKS)))
     _TASKS[key] = task

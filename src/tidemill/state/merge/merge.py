@@ -99,7 +99,7 @@ def negated(rows: Rows) -> Rows:
 
 
 @kernel(I64_OUT, I64, U8)
-def _segment_starts(offsets: Ints, data: Bytes) -> Ints:
+def segment_starts(offsets: Ints, data: Bytes) -> Ints:
     """Where each run of equal keys starts among sorted ones (int64, segments + 1)."""
     rows = offsets.size - 1
     starts = np.empty(rows + 1, np.int64)
@@ -134,7 +134,7 @@ def consolidate(keys: Keys, values: Sequence[pa.Array[Any]], ops: Sequence[Merge
     """
     order = sort(keys)
     keys = keys.take(order)
-    starts = _segment_starts(keys.offsets, keys.data)
+    starts = segment_starts(keys.offsets, keys.data)
     kept, columns = combine(order, starts, values, ops, drop_zero)
     return Rows(keys if len(kept) == len(order) else keys.take(starts[kept]), columns)
 

@@ -77,6 +77,16 @@ def concat(deltas: Sequence[Delta]) -> Delta:
     return Delta(batch_of(columns, sum(map(len, deltas))), weights)
 
 
+def single_rows(delta: Delta) -> pa.RecordBatch:
+    """The rows of a delta without deletions, each as often as its weight says."""
+    if delta.weights is None:
+        return delta.batch
+    assert not len(delta) or int(delta.weights.min()) > 0, "rows that go, where nothing has come"
+    if not len(delta) or int(delta.weights.max()) == 1:
+        return delta.batch
+    return delta.batch.take(column(np.repeat(np.arange(len(delta)), delta.weights)))
+
+
 @dataclass(frozen=True)
 class Keyed:
     """Rows sorted by key, each key once: what is written to state and what crosses an exchange."""

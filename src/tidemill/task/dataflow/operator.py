@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from tidemill.errors import EvaluationError
 from tidemill.state.lookup.reader import TableState
@@ -38,6 +38,13 @@ class OperatorStats:
     batches: int = 0
     milliseconds: float = 0.0
 
+    def add(self, other: OperatorStats) -> None:
+        """Add the counters of another copy, or of another time."""
+        self.rows_in += other.rows_in
+        self.rows_out += other.rows_out
+        self.batches += other.batches
+        self.milliseconds += other.milliseconds
+
 
 class Context(Protocol):
     """What an epoch gives to the operators of one partition. One per task attempt."""
@@ -46,6 +53,8 @@ class Context(Protocol):
     partition: int
     partitions: int
     budget: MemoryBudget
+    keeps_state: bool
+    """Whether what is written to state tables is there after the barrier."""
 
     def state(self, table: StateTable, everywhere: bool = False) -> TableState:
         """A state table: this partition's vnodes, or all of them. What is written is sealed at the barrier.
@@ -82,7 +91,19 @@ class Operator:
 
     Subclasses override :meth:`add_input` and, when they hold rows back, :meth:`start_drain`. They put their output into
     ``_pending``, which is empty after the drain.
+
+    In a :class:`~tidemill.task.task.Task` the items of an input come in their order, and an operator of several inputs
+    says from which one it wants the next item (:meth:`wants`), when it needs no more of one (:meth:`drops`), and is
+    told when one has drained (:meth:`input_drained`). In an epoch of views items of all inputs come as they are made.
     """
+
+    per_item: ClassVar[bool] = False
+    """Whether what comes out for an item depends on that item alone and comes before the next one is taken: then
+    several copies can work on different items at the same time."""
+    parts_rows: ClassVar[bool] = False
+    """Whether it sends parts of an item to different pipelines, whose output a later operator puts in order again."""
+    gathers: ClassVar[bool] = False
+    """Whether it wants the items of all inputs in the order of the items that they come from."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -108,13 +129,41 @@ class Operator:
         Returns
         -------
         bool
-            True when output is held: ``get_output`` is called until it gives None. False when nothing is.
+            True when output is held: ``get_output`` is called until it gives None and nothing is :meth:`waiting`. False
+            when nothing is.
         """
         return False
 
+    def wants(self, port: int) -> bool:
+        """Whether the next item may come from this input. It must be true of one that has not drained."""
+        return True
+
+    def input_drained(self, port: int) -> None:
+        """No item of this input comes before the barrier; called before :meth:`start_drain`, for each input."""
+
+    def drops(self, port: int) -> bool:
+        """Whether no item of this input can change the output before the barrier, so that they need not be made."""
+        return False
+
+    def waiting(self) -> Future[None] | None:
+        """What has to be done elsewhere before there can be more output, or None."""
+        return None
+
+    def discard(self) -> None:
+        """Leave out output that nobody fetches: it is not wanted."""
+        self._pending = PendingOutput()
+
 
 class SourceOperator(Operator):
-    """An operator at the head of a pipeline: it reads splits, or the contents of a view, instead of items."""
+    """An operator at the head of a pipeline: it reads splits, or the contents of a view, instead of items.
+
+    Attributes
+    ----------
+    sequence : int
+        In a :class:`~tidemill.task.task.Task` the number of the item given last; it never goes down before a barrier.
+    """
+
+    sequence = 0
 
     def add_split(self, split: Split) -> None:
         """Queue a split; splits are served in the order given."""
@@ -131,9 +180,13 @@ class SourceOperator(Operator):
         """Whether everything before the barrier has been handed out; true at most once per barrier."""
         raise NotImplementedError(type(self).__name__)
 
-    def pending(self) -> Future[None] | None:
-        """Something to wait for before output can come, or None."""
-        return None
+    def progress(self) -> int:
+        """The least ``sequence`` that the next item can have."""
+        return self.sequence
+
+    def skip_to_barrier(self) -> None:
+        """Leave out all input before the barrier: nobody needs it."""
+        raise NotImplementedError(type(self).__name__)
 
 
 @dataclass

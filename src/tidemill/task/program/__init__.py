@@ -1,6 +1,18 @@
 """What a task runs, as plain data: see :mod:`tidemill.task.program.programs`."""
 
 from tidemill.task.program.group_steps import Comparison, GroupChanges, GroupPartial, PairSums, Term, changes_probe_left
+from tidemill.task.program.in_order_steps import (
+    ArrowColumns,
+    ArrowFilter,
+    Gather,
+    Limit,
+    LookUp,
+    MergeJoin,
+    MergeSorted,
+    PartRows,
+    StreamingGroups,
+    Unnest,
+)
 from tidemill.task.program.join_steps import JoinChanges, LookupJoin, SemiChanges
 from tidemill.task.program.operation import Operation
 from tidemill.task.program.order_steps import TopChanges, WindowChanges
@@ -16,6 +28,7 @@ from tidemill.task.program.row_steps import (
     StoreKeyed,
     StoreRows,
 )
+from tidemill.task.program.source_steps import GiveRows, ReadFiles
 from tidemill.task.program.table_steps import ApplyBook, ApplyChangelog, ApplyFileVersions, ArrangeMessages
 from tidemill.task.program.tables import Changelog, FileVersions, StateTable, TableSource, multiset_table
 
@@ -26,20 +39,30 @@ __all__ = [
     "ApplyFileVersions",
     "Arrange",
     "ArrangeMessages",
+    "ArrowColumns",
+    "ArrowFilter",
     "Calculate",
     "Changelog",
     "Comparison",
     "Concatenate",
     "Explode",
     "FileVersions",
+    "Gather",
+    "GiveRows",
     "GroupChanges",
     "GroupPartial",
     "Input",
     "JoinChanges",
+    "Limit",
+    "LookUp",
     "LookupJoin",
+    "MergeJoin",
+    "MergeSorted",
     "Operation",
     "PairSums",
+    "PartRows",
     "Program",
+    "ReadFiles",
     "ReadPlan",
     "RecursionJoin",
     "RecursionPath",
@@ -51,9 +74,11 @@ __all__ = [
     "Step",
     "StoreKeyed",
     "StoreRows",
+    "StreamingGroups",
     "TableSource",
     "Term",
     "TopChanges",
+    "Unnest",
     "ViewLimit",
     "ViewSnapshot",
     "WindowChanges",

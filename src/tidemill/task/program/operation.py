@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from tidemill.task.expressions.texts import Names
 from tidemill.task.program.costs import Cost, CostClass
@@ -21,6 +21,9 @@ class Operation:
     an operation without state that passes on the columns of its first input.
     """
 
+    retains: ClassVar[bool] = True
+    """Whether it can keep its state at a barrier of a task and give the changes of what comes then."""
+
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
         """State tables that a step appends to."""
@@ -35,6 +38,10 @@ class Operation:
     def cost(self) -> Cost:
         """How the work of an epoch grows."""
         return Cost(CostClass.CHANGES)
+
+    def data(self) -> str:
+        """A digest of rows that are part of the operation."""
+        return ""
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
         """The operation in one line, given the names of the columns that come in and go out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 from tidemill.errors import EvaluationError
 from tidemill.task.dataflow.calculate import calculate_at_once
@@ -19,6 +20,8 @@ class CalculateOperator(Operator):
 
     Rows that fail are left out and reported: their views are failing until they are deleted.
     """
+
+    per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: Calculate) -> None:
         super().__init__(step)

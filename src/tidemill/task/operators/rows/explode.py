@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.kernels.columns import column
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
+from tidemill.task.dataflow.expanding import pieces, widths
 from tidemill.task.dataflow.failing_row import passing_parts
 from tidemill.task.dataflow.matching import slice_bytes
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
@@ -20,15 +19,12 @@ from tidemill.task.functions.columns.lists import offsets_of, take_apart
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.program import Explode
 
-_Int64s = npt.NDArray[np.int64]
-
-_MOST_ROWS = 1 << 18
-"""Rows that are made at once, fewer where they are large."""
-
 
 @carries_out(Explode)
 class ExplodeOperator(Operator):
     """Stateless: each row that comes out has the weight of the row it comes from."""
+
+    per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: Explode) -> None:
         super().__init__(step)
@@ -59,7 +55,7 @@ class ExplodeOperator(Operator):
         spread = operation.spread or pa.types.is_map(array.type)
         values = cast("pa.StructArray", lists.values).flatten() if spread else [lists.values]
         elements = sum(v.nbytes for v in values) // max(1, len(lists.values))
-        for start, stop in _pieces(counts, _widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
+        for start, stop in pieces(counts, widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
             places = np.arange(start, stop)
             owners = np.searchsorted(offsets, places, side="right") - 1
             index = places - offsets[owners]
@@ -71,31 +67,3 @@ class ExplodeOperator(Operator):
             found += [v.take(taken) for v in values]
             weights = None if delta.weights is None else delta.weights[owners]
             yield Output(Delta(batch_of(found, len(owners)), weights))
-
-
-def _widths(columns: list[pa.Array[Any]], rows: int) -> _Int64s:
-    """About how many bytes each row has: texts as they are, other columns by the average."""
-    widths = np.full(rows, 16, np.int64)
-    for values in columns:
-        if isinstance(values, pa.StringArray | pa.BinaryArray):
-            widths += pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
-        widths += 0 if pa.types.is_string(values.type) else values.nbytes // max(1, rows)
-    return widths
-
-
-def _pieces(counts: _Int64s, widths: _Int64s, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of the rows that come out, of about so many bytes each, and no more than ``_MOST_ROWS``."""
-    ends, sizes = np.cumsum(counts), np.cumsum(counts * widths)
-    row, start = 0, 0
-    while row < len(counts):
-        before = int(sizes[row] - (int(ends[row]) - start) * widths[row])
-        stop_row = int(np.searchsorted(sizes, before + most_bytes, side="right"))
-        if stop_row > row:
-            stop = int(ends[stop_row - 1])
-        else:  # one row gives more than that
-            stop = min(int(ends[row]), start + max(1, most_bytes // int(widths[row])))
-        stop = min(stop, start + _MOST_ROWS)
-        if stop > start:
-            yield start, stop
-        start = stop
-        row = int(np.searchsorted(ends, start, side="right"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from tidemill.kernels.columns import numbers
@@ -13,6 +15,8 @@ from tidemill.task.program import RepeatRows
 @carries_out(RepeatRows)
 class RepeatRowsOperator(Operator):
     """Stateless: a row is not copied, its weight is multiplied."""
+
+    per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: RepeatRows) -> None:
         super().__init__(step)

@@ -1,4 +1,4 @@
-"""What a loader reads: files of one format, divided into splits."""
+"""Files of one format, divided into splits: what a task or a loader reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.sources.file_info import FileInfo
 from tidemill.sources.filters import FILTER_OPTIONS
 from tidemill.sources.locations.location import location_of
 from tidemill.sources.split import Split
-from tidemill.task.scan.split_planner import Piece, SplitPlanner, naming_file, opened
+from tidemill.task.files.split_planner import Piece, SplitPlanner, naming_file, opened
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -42,7 +42,7 @@ _FORMATS = {
 
 
 @dataclass(frozen=True)
-class LoadedFiles:
+class Files:
     """Files of one format, as they were listed. Picklable; splits may be read by many threads.
 
     Attributes
@@ -99,7 +99,7 @@ def list_files(
     columns: Sequence[str] | None,
     split_bytes: int,
     options: Mapping[str, Any],
-) -> LoadedFiles:
+) -> Files:
     """List files, infer their columns unless given, and divide them into splits.
 
     Raises
@@ -129,7 +129,7 @@ def list_files(
     wanted = _wanted(columns, full)
     planner = SplitPlanner(name, full, of_format, given, "loader")
     splits = planner.splits((Piece(f, 0, f.size) for f in found), split_bytes)
-    return LoadedFiles(name, full, wanted, of_format, tuple(splits))
+    return Files(name, full, wanted, of_format, tuple(splits))
 
 
 def _path(file: FileInfo) -> str:
@@ -149,7 +149,7 @@ def _format_of(found: Sequence[FileInfo], given: Mapping[str, str]) -> str:
             "TM9002",
             "the format of these files cannot be told by their names",
             got=", ".join(sorted(str(n) for n in names)),
-            hint="Loader(paths, format='csv'), one format for all of them",
+            hint="format='csv', one format for all of them",
         )
     (name,) = names
     assert name is not None
@@ -171,7 +171,7 @@ def _columns(
             "TM4073",
             "the columns of this format cannot be inferred",
             got=name,
-            hint="Loader(paths, schema='a BIGINT, b STRING')",
+            hint="schema='a BIGINT, b STRING'",
         )
     inferred = infer_columns(name, [f.path for f in found if f.size], options)
     full, options = rescuing(inferred, options, inferred=False)

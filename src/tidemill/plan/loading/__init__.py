@@ -1,0 +1,1 @@
+"""Plans of tasks: what is read, and what becomes of the rows."""

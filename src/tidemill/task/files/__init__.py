@@ -1,0 +1,1 @@
+"""Files of one format that are read without a mill: listed, and divided into splits."""

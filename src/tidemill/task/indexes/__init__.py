@@ -1,0 +1,1 @@
+"""What rows can be looked up in by keys: tables in memory, views, and servers."""

@@ -1,0 +1,1 @@
+"""Operators of tasks that rely on the order of rows, or restore it."""

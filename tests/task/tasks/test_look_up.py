@@ -1,0 +1,131 @@
+"""Index lookup join: beside a dictionary, with lookups that take as long as they like."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from task_runs import check_everywhere, cut, files, run_fresh
+
+from tidemill.errors import TidemillError
+from tidemill.plan.loading import plan as builder
+from tidemill.schema import Field, Schema
+
+INT, TEXT = pa.int64(), pa.string()
+
+
+def probes(rng: random.Random, rows: int) -> list[tuple[int | None, str | None, int]]:
+    return [(rng.choice((None, *range(12))), rng.choice((None, "a", "b")), i) for i in range(rows)]
+
+
+def looked_up(
+    rows: list[tuple[Any, ...]], index: dict[tuple[Any, ...], list[tuple[Any, ...]]], left: bool
+) -> list[tuple[Any, ...]]:
+    found = []
+    for row in rows:
+        matches = index.get(row[:2], []) if None not in row[:2] else []
+        found += [(*row, *match) for match in matches]
+        if left and not matches:
+            found.append((*row, None, None, None))
+    return found
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_table_in_memory(how: str, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    table = [(rng.choice((None, *range(10))), rng.choice((None, "a", "b")), n) for n in range(40)]
+    index: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in table:
+        index.setdefault(row[:2], []).append(row)
+    names = ("k", "t", "n")
+    arrays = [pa.array(c, t) for c, t in zip(zip(*table, strict=True), (INT, TEXT, INT), strict=True)]
+    looked = builder.index(pa.Table.from_arrays(arrays, names=list(names)), ("k", "t"))
+    made = [probes(rng, rng.randrange(20)) for _ in range(8)]
+    schema = pa.schema([("k", INT), ("t", TEXT), ("i", INT)])
+    scan = files(
+        tmp_path,
+        [pa.Table.from_pylist([dict(zip(schema.names, r, strict=True)) for r in rows], schema=schema) for rows in made],
+    )
+    plan = scan.lookup_join(looked, ["k", "t"], how, prefetch=rng.randint(1, 4))
+    assert plan.schema.names == ("k", "t", "i", "k_right", "t_right", "n")
+    by_path = dict(zip([s.path for s in scan.splits()], made, strict=True))
+    for _ in range(3):
+        sets = cut(rng, [scan])
+        expected = []
+        for splits in sets:
+            wanted = [e for s in splits["input"] for e in looked_up(by_path[s.path], index, how == "left")]
+            columns = zip(*wanted, strict=True) if wanted else [[]] * 6
+            fields = plan.schema.to_arrow()
+            expected.append(
+                pa.Table.from_arrays(
+                    [pa.array(list(c), f.type) for c, f in zip(columns, fields, strict=True)], schema=fields
+                )
+            )
+        check_everywhere(plan, sets, expected)
+
+
+@dataclass(eq=False)
+class Slow:
+    """Squares, after some time; how many lookups are under way together."""
+
+    seconds: float
+    most: list[int]
+    under_way: list[int]
+    lock: Any
+
+    schema = Schema((Field("square", INT),))
+    key_types = (INT,)
+
+    def look_up(self, keys: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
+        with self.lock:
+            self.under_way[0] += 1
+            self.most[0] = max(self.most[0], self.under_way[0])
+        values = keys.column(0).to_numpy(zero_copy_only=False)
+        time.sleep(self.seconds * (1 + int(values[0]) % 3) if len(values) else 0)
+        with self.lock:
+            self.under_way[0] -= 1
+        if 13 in values:
+            raise TidemillError("TM9022", "the index has gone", got="13", hint="")
+        return np.arange(len(values)), pa.RecordBatch.from_arrays([pa.array(values * values)], names=["square"])
+
+    def fingerprint(self) -> str:
+        return ""
+
+
+def slow() -> Slow:
+    return Slow(0.02, [0], [0], threading.Lock())
+
+
+def numbers(*values: int) -> pa.Table:
+    return pa.table({"n": pa.array(values, INT)})
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_lookups_under_way_are_waited_for_at_the_barrier(threads: int, tmp_path: Path) -> None:
+    scan = files(tmp_path, [numbers(i, i + 20) for i in range(10)])
+    index = slow()
+    found = run_fresh(scan.lookup_join(index, "n", prefetch=4), {"input": scan.splits()}, threads)
+    assert found.to_pylist() == [{"n": n, "square": n * n} for i in range(10) for n in (i, i + 20)]
+    assert 1 < index.most[0] <= 4 and index.under_way == [0]
+
+
+def test_an_index_that_fails(tmp_path: Path) -> None:
+    scan = files(tmp_path, [numbers(1), numbers(13), numbers(2)])
+    with pytest.raises(TidemillError, match="TM9022"):
+        run_fresh(scan.lookup_join(slow(), "n"), {"input": scan.splits()})
+
+
+def test_keys_of_another_type(tmp_path: Path) -> None:
+    scan = files(tmp_path, [pa.table({"n": ["x"]})])
+    with pytest.raises(TidemillError, match="TM9017"):
+        scan.lookup_join(slow(), "n")
