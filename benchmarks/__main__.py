@@ -23,6 +23,7 @@ NAMES = (
     "range_scan",
     "grouped_aggregate",
     "tiny_epoch",
+    "tasks",
     "readers",
     "twenty_views",
     "fifty_views",
