@@ -89,8 +89,8 @@ def test_numbers_are_in_the_range_of_their_room() -> None:
             "objectstore/",
             "connectors/",
             "loader/",
-                "task/files/",
-            ),
+            "task/files/",
+        ),
         "TM5": ("sources/", "objectstore/", "connectors/", "runtime/", "spark_source/"),
         "TM6": ("runtime/spark/session.py",),
         "TM7": (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import pickle
 import random
 import socket
 from pathlib import Path
@@ -133,6 +136,25 @@ def test_plans_that_cannot_be_loaded(directory: Path, tmp_path: Path) -> None:
         Loader(facts, columns=["k"])
 
 
+def test_an_iterator_that_is_not_used_takes_nothing(directory: Path) -> None:
+    make = loaders(directory)["expanded"]
+    undisturbed = [b.to_pylist() for b in make()]
+    first = make()
+    iterator = iter(first)
+    before = [next(iterator).to_pylist() for _ in range(5)]
+    second = make()
+    second.load_state_dict(first.state_dict())
+    iter(second)
+    assert second.state_dict() == first.state_dict()
+    assert before + [b.to_pylist() for b in second] == undisturbed
+
+
+def test_what_is_no_plan(directory: Path) -> None:
+    for wrong in ("rows", merged(directory), lambda rows: None, lambda rows: rows.schema):
+        with pytest.raises(TidemillError, match="TM4003"):
+            Loader(directory / "facts", wrong, format="parquet")
+
+
 @pytest.mark.parametrize("kind", ["expanded", "merged"])
 def test_tasks_in_a_spark_stage_give_the_same_batches(kind: str, directory: Path, spark: SparkSession) -> None:
     for order in ({}, {"shuffle": 9, "shuffle_buffer": 100}):
@@ -185,3 +207,31 @@ def test_strangers_at_the_port_of_a_stage(directory: Path, spark: SparkSession) 
         assert [row for batch in loader for row in batch.to_pylist()] == rows_of(directory, "merged")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(stage.address)
+
+
+def test_a_loader_with_a_stage_that_is_closed_or_copied(
+    directory: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = Loader(merged(directory), batch_size=37, spark=spark, workers=2)
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(TidemillError, match="TM9026"):
+        pickle.dumps(loader)
+    with monkeypatch.context() as forked, pytest.raises(TidemillError, match="TM9026"):
+        forked.setattr(os, "getpid", lambda: -1)
+        list(loader)
+    loader.close()
+    with pytest.raises(TidemillError, match="TM9009"):
+        list(iterator)
+    with pytest.raises(TidemillError, match="TM9009"):
+        list(loader)
+
+
+def test_two_loaders_that_nobody_closes(directory: Path, spark: SparkSession) -> None:
+    """The stage of the first one ends with it, so the second one gets its slots."""
+    expected = rows_of(directory, "merged")
+    for _ in range(2):
+        loader = Loader(merged(directory), batch_size=37, spark=spark, workers=2)
+        assert [row for batch in loader for row in batch.to_pylist()] == expected
+        del loader
+        gc.collect()

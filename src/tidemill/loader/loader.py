@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -126,6 +127,7 @@ class Loader:
         self._reader: TaskPool | SparkStage = TaskPool(self.planned.plan)
         if spark is not None:
             self._reader = SparkStage(spark, self.planned.plan, max(workers, 1))
+        weakref.finalize(self, self._reader.close)
         self.batch_size, self.epochs, self.workers = batch_size, epochs, workers
         self.rank, self.world_size = rank, world_size
         self._drop_last = world_size > 1 if drop_last is None else drop_last
@@ -166,11 +168,14 @@ class Loader:
         return TorchBatches(self)
 
     def share(self, rank: int, world_size: int) -> Iterator[pa.RecordBatch]:
-        """The batches of one of so many ranks, from the position of this loader on."""
+        """The batches of one of so many ranks, from the position of this loader on when the first one is taken.
+
+        One iteration at a time: the state is that of the newest one.
+        """
         begin = self._position if self._resumed else Position(self._position.pass_)
         self._resumed, self._position = False, begin
         last = None if self.epochs is None else (begin.pass_ // self.epochs + 1) * self.epochs
-        return self._passes(begin, last, rank, world_size)
+        yield from self._passes(begin, last, rank, world_size)
 
     def _passes(self, begin: Position, last: int | None, rank: int, world_size: int) -> Iterator[pa.RecordBatch]:
         while last is None or begin.pass_ < last:

@@ -4,8 +4,8 @@ The loader listens; every task of the stage connects to it and shows a token. Th
 splits after the other, and the batches that become of them:
 
     loader to task     length (4 bytes, big endian), then a pickled set of splits
-    task to loader     a letter and a length: B and an Arrow IPC stream of one batch; E for the end of the set; X and an
-                       error as JSON
+    task to loader     a letter and a length: B and an Arrow IPC stream of one batch; E for the end of the set; X and a
+                       pickled error
 
 A task that is lost, with its process or host, is a connection that ends: the set is read again by another one, and the
 rows that the loader was given before are left out, which are the same. Spark runs the stage again.
@@ -14,7 +14,7 @@ rows that the loader was given before are left out, which are the same. Spark ru
 from __future__ import annotations
 
 import hmac
-import json
+import os
 import pickle
 import queue
 import secrets
@@ -22,6 +22,8 @@ import socket
 import struct
 import threading
 import time
+import uuid
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -39,6 +41,8 @@ _TOKEN_BYTES = 32
 _MOST_FAILURES = 4
 """Failures of the stage, one after the other without a set of splits in between, that are taken for its end."""
 _BUFFER = 1 << 20
+_PATIENCE = 30.0
+"""Seconds without any task until a warning says so."""
 
 
 class Session(Protocol):
@@ -71,6 +75,9 @@ class SparkStage:
         self._lock = threading.Lock()
         self._closed = False
         self._failures = 0
+        self._welcomed = False
+        self._process = os.getpid()
+        self._group = f"tidemill loader {uuid.uuid4().hex}"
         self._error: TidemillError | None = None
         local = str(self._context.master).startswith("local")
         host = "127.0.0.1" if local else str(self._context.getConf().get("spark.driver.host"))
@@ -123,12 +130,29 @@ class SparkStage:
             connection = again
 
     def _take(self, stopping: threading.Event) -> socket.socket | None:
+        self._check_process()
+        began = time.monotonic()
         while not stopping.is_set():
             if self._error is not None:
                 raise self._error
+            if self._closed:
+                raise TidemillError(
+                    "TM9009", "this loader is closed", got="an iteration after close()", hint="make another Loader"
+                )
+            if not self._welcomed and time.monotonic() - began > _PATIENCE:
+                began = time.monotonic()
+                warnings.warn(_no_slot().message(), stacklevel=2)
             with suppress(queue.Empty):
                 return self._free.get(timeout=0.05)
         return None
+
+    def _check_process(self) -> None:
+        """TM9026 behind a fork: connections cannot be shared."""
+        if os.getpid() != self._process:
+            raise _stays()
+
+    def __reduce__(self) -> Any:
+        raise _stays()
 
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
@@ -159,6 +183,7 @@ class SparkStage:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
             if not self._closed:
+                self._welcomed = True
                 self._open.add(connection)
                 self._free.put(connection)
                 return
@@ -169,6 +194,7 @@ class SparkStage:
         serve = partial(_serve, self.address, self._token, self._plan)
         while not self._closed:
             try:
+                self._context.setJobGroup(self._group, "a loader of Tidemill", True)
                 self._context.parallelize(range(self._tasks), self._tasks).foreachPartition(serve)
             except Exception as error:
                 self._failures += 1
@@ -178,11 +204,11 @@ class SparkStage:
                 time.sleep(0.1 * self._failures)
 
     def _fail(self, error: Exception) -> None:
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split("Driver stacktrace")[0].split())
         self._error = TidemillError(
             "TM9008",
             "the Spark stage of the loader has failed again and again",
-            got=f"{type(error).__name__}: {said[:300]}",
+            got=f"{type(error).__name__}: {said[:150]} ... {said[-250:]}",
             hint="see the log of Spark's executors; Loader(..., spark=None) reads in this process",
         )
 
@@ -191,6 +217,8 @@ class SparkStage:
         with self._lock:
             self._closed = True
             open_, self._open = self._open, set()
+        with suppress(Exception):  # the session may be stopped
+            self._context.cancelJobGroup(self._group)
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -200,6 +228,24 @@ class SparkStage:
             connection.close()
         for thread in self._threads:
             thread.join(timeout=30)
+
+
+def _no_slot() -> TidemillError:
+    return TidemillError(
+        "TM9027",
+        "no task of the loader's Spark stage has begun",
+        got=f"{_PATIENCE:.0f} s without one: other jobs, or another loader, have all slots",
+        hint="close the other loader, or give Spark more slots; it goes on by itself then",
+    )
+
+
+def _stays() -> TidemillError:
+    return TidemillError(
+        "TM9026",
+        "a loader with a Spark stage stays in its process",
+        got="a worker process of a DataLoader, or a copy by pickle",
+        hint="num_workers=0: the stage reads ahead by itself; or Loader(..., spark=None)",
+    )
 
 
 def _asked(connection: socket.socket, splits: SplitSet) -> Iterator[pa.RecordBatch]:
@@ -212,8 +258,7 @@ def _asked(connection: socket.socket, splits: SplitSet) -> Iterator[pa.RecordBat
         if kind == b"E":
             return
         if kind == b"X":
-            found = json.loads(bytes(body))
-            raise TidemillError(found["number"], found["what"], got=found["got"], hint=found["hint"])
+            raise pickle.loads(body)
         yield pa.ipc.open_stream(pa.py_buffer(body)).read_next_batch()
 
 
@@ -269,7 +314,7 @@ def _carry_out(connection: socket.socket, pool: TaskPool, splits: SplitSet) -> N
             written = sink.getvalue()
             _sent(connection, _HEAD.pack(b"B", written.size), written)
     except TidemillError as error:
-        body = json.dumps({"number": error.number, "what": error.what, "got": error.got, "hint": error.hint}).encode()
+        body = pickle.dumps(error, protocol=5)
         _sent(connection, _HEAD.pack(b"X", len(body)), body)
     else:
         _sent(connection, _HEAD.pack(b"E", 0))

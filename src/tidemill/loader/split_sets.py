@@ -76,6 +76,8 @@ def planned(
         TM9007 for a plan without scans, or whose scans have different numbers of files; TM4003 for arguments that a
         plan does not take; as :func:`~tidemill.plan.loading.plan.scan`.
     """
+    if plan is not None and not callable(plan):
+        raise bad_option("plan", repr(plan)[:100], "a function from rows to a plan; or give a plan in place of paths")
     if isinstance(source, Plan):
         if plan is not None or columns is not None or format_ is not None or schema is not None or options:
             raise bad_option("paths", "a plan, beside plan, columns, format, schema or options", "a plan alone")
@@ -83,6 +85,8 @@ def planned(
     else:
         read = scan(source, columns=columns, format=format_, schema=schema, split_bytes=split_bytes, **options)
         whole = read if plan is None else plan(read)
+        if not isinstance(whole, Plan):
+            raise bad_option("plan", f"a function that gives {whole!r:.80}", "a function from rows to a plan")
     scans = whole.scans()
     if len(scans) == 1:
         return Planned(whole, scans, tuple({scans[0].name: (split,)} for split in scans[0].splits()))

@@ -104,4 +104,7 @@ class LocalContext:
                 self._directory = Path(tempfile.mkdtemp(prefix="tidemill-task-"))
             path = self._directory / f"{next(self._numbers)}.run"
         sst.write(path, [sst.Part(table.id, rows, table.ops)])
-        return sst.RunFile(path).rows(0), path.stat().st_size
+        size = path.stat().st_size
+        rows = sst.RunFile(path).rows(0)
+        path.unlink()  # it is mapped: its space is free once nobody has the rows
+        return rows, size

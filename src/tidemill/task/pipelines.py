@@ -14,11 +14,19 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from heapq import heappop, heappush
+from typing import ClassVar
 
 from tidemill.task.build import build
 from tidemill.task.dataflow.deltas import Item
 from tidemill.task.dataflow.operator import Context, Operator, OperatorStats, Output, SourceOperator
-from tidemill.task.dataflow.ordered_exchange import AT_BARRIER, OrderedExchange, OrderedSink, OrderedSource
+from tidemill.task.dataflow.ordered_exchange import (
+    AT_BARRIER,
+    BEGIN,
+    OrderedExchange,
+    OrderedSink,
+    OrderedSource,
+    Sequence,
+)
 from tidemill.task.driver import Driver, Pause
 from tidemill.task.program import Program, Step
 
@@ -29,17 +37,24 @@ RESULTS = 8
 class OrderedDriver(Driver):
     """A pipeline of a task: gives way while its consumers have enough to do, and stops reading what they drop.
 
-    Items that leave have the sequence numbers of those that they come from, with ``renumbered`` those of their order.
-    What comes at a barrier is behind all of them.
+    Items that leave have the numbers of those that they come from, with ``several_inputs`` the numbers of their order.
+    What operators give at a barrier is behind all of them.
     """
 
-    def __init__(self, operators: tuple[Operator, ...], renumbered: bool, several_inputs: bool = False) -> None:
+    def __init__(self, operators: tuple[Operator, ...], several_inputs: bool = False) -> None:
         super().__init__(operators)
         tail = operators[-1]
-        self._sink = tail if isinstance(tail, OrderedSink) else None
-        self._renumbered = renumbered
+        self.sink = tail if isinstance(tail, OrderedSink) else None
+        self._several = several_inputs
         droppers = enumerate(operators[2:], 2) if several_inputs else enumerate(operators[1:], 1)
         self._droppers = [(at, o) for at, o in droppers if type(o).drops is not Operator.drops]
+        self._delaying = [at for at, o in enumerate(operators) if type(o).waiting is not Operator.waiting]
+        self._number: Sequence = BEGIN
+        """Of the item that the source gave last."""
+        self._drained_from: int | None = None
+        """The operator that drains."""
+        self.holds_state = any(o.holds_state for o in operators)
+        """Whether it works with state tables, which one pipeline at a time may do."""
         self.relieved = False
         """Whether it may give one more item although its consumers have enough."""
         self.waiting: Future[None] | None = None
@@ -48,56 +63,105 @@ class OrderedDriver(Driver):
     @property
     def blocked(self) -> bool:
         """Whether it should give way to its consumers."""
-        return self._sink is not None and self._sink.full and not self._sink.dropped
+        return self.sink is not None and self.sink.full and not self.sink.dropped
 
     def run(self) -> Iterator[tuple[int, Output] | Pause]:
         """Up to the next barrier, as :meth:`Driver.run`."""
-        items, skipping, sink = 0, False, self._sink
+        self._drained_from = None
+        items = 0
         while True:
             if self.blocked and not self.relieved:
                 yield Pause.IDLE
                 continue
             self.relieved = False
-            if not skipping and self._unwanted():
-                skipping = True
+            if self._unwanted():
                 self.source.skip_to_barrier()
             output = self._get(0)
             if output is not None:
-                if sink is not None:
-                    sink.sequence = items if self._renumbered else self.source.sequence
+                self._number = (items,) if self._several else self.source.sequence
                 items += 1
                 yield from self._flow(1, output)
-                if sink is not None and self._renumbered:
-                    sink.advance(items)
+                if self.sink is not None and self.sink.parting is not None:
+                    self._advance((*self._number, self.sink.parting.stats.batches + 1))
                 yield Pause.MOVED
             elif self.source.reached_barrier():
                 break
             else:
-                if sink is not None and not self._renumbered:
-                    sink.advance(self.source.progress())
+                self._advance((items,) if self._several else self.source.progress())
                 yield from self._wait(0)
-        if sink is not None:
-            sink.sequence = AT_BARRIER
         for position in range(len(self.operators)):
+            self._drained_from = position
             if self._start_drain(position):
                 yield from self._drained(position)
 
+    def _flow(self, position: int, output: Output) -> Iterator[tuple[int, Output] | Pause]:
+        if position in self._delaying:
+            while self.operators[position].waiting() is not None:
+                yield from self._wait(position)
+                yield from self._given(position)
+        if position == len(self.operators):
+            yield (self.operators[-1].step, output)
+            return
+        self._add(position, output)
+        yield from self._given(position)
+
+    def _get(self, position: int) -> Output | None:
+        try:
+            return super()._get(position)
+        except BaseException:
+            if position == 0 and not self._several:
+                self._number = self.source.sequence
+            raise
+
+    def fail(self, error: Exception) -> bool:
+        """Raise an error where the next item would come to consumers; whether there are any."""
+        self.source.skip_to_barrier()
+        if self.sink is None:
+            return False
+        self.sink.sequence = self._number_at(len(self.operators) - 1)
+        self.sink.fail(error)
+        return True
+
+    def _add(self, position: int, output: Output) -> None:
+        if position in self._delaying:
+            self.operators[position].taking = self._number_at(position)
+        elif self.sink is not None and position == len(self.operators) - 1:
+            self.sink.sequence = self._number_at(position)
+        super()._add(position, output)
+
+    def _number_at(self, position: int) -> Sequence:
+        """The number of what comes to an operator: that of the nearest one before it that gives output later."""
+        first = self._drained_from or 0
+        for at in reversed(self._delaying):
+            if first <= at < position:
+                return self.operators[at].given
+        return self._number if self._drained_from is None else AT_BARRIER
+
+    def _advance(self, number: Sequence) -> None:
+        """Tell consumers that nothing comes before a number, or before what operators still hold."""
+        if self.sink is not None:
+            held = (self.operators[at].held() for at in self._delaying)
+            self.sink.advance(min([number, *(h for h in held if h is not None)]))
+
     def _unwanted(self) -> bool:
         """Whether no item of the source can change what comes out. What lies before the operator that says so goes."""
-        at = len(self.operators) if self._sink is not None and self._sink.dropped else 0
+        at = len(self.operators) if self.sink is not None and self.sink.dropped else 0
         at = max([at, *(place for place, operator in self._droppers if operator.drops(0))])
         for operator in self.operators[:at]:
             operator.discard()
         return at > 0
 
     def _drained(self, position: int) -> Iterator[tuple[int, Output] | Pause]:
-        while True:
-            while (output := self._get(position)) is not None:
-                yield from self._flow(position + 1, output)
-                yield Pause.MOVED
-            if self.operators[position].waiting() is None:
-                return
+        yield from self._given(position)
+        while self.operators[position].waiting() is not None:
             yield from self._wait(position)
+            yield from self._given(position)
+
+    def _given(self, position: int) -> Iterator[tuple[int, Output] | Pause]:
+        while (output := self._get(position)) is not None:
+            yield from self._flow(position + 1, output)
+            yield Pause.MOVED
+            self._unwanted()
 
     def _wait(self, position: int) -> Iterator[Pause]:
         self.waiting = self.operators[position].waiting()
@@ -132,10 +196,10 @@ class Pipelines:
         self._stuck: set[int] = set()
         self._closed = False
         self._change: Future[None] | None = None
-        self.error: BaseException | None = None
-        """What a thread has met."""
+        self.broken = False
+        """Whether a pipeline has failed; what its operators hold is of no use then."""
         self._last = len(self._drivers) - 1
-        self.results: deque[Output] = deque()
+        self.results: deque[Output | BaseException] = deque()
         for number, driver in enumerate(self._drivers):
             head, tail = driver.operators[0], driver.operators[-1]
             if isinstance(head, OrderedSource):
@@ -172,20 +236,15 @@ class Pipelines:
             self._closed = True
             self.abandon()
             self.changed.notify_all()
-
-    def fail(self, error: BaseException) -> None:
-        """Note the first error that a thread has met."""
-        with self.lock:
-            if self.error is None:
-                self.error = error
-            self.abandon()
-        self._tell_caller()
+        for driver in self._drivers:
+            for operator in driver.operators:
+                operator.close()
 
     @property
     def finished(self) -> bool:
         """Whether the barrier is reached, and all output has been taken."""
         with self.lock:
-            return not self._running and not self.results and self.error is None
+            return not self._running and not self.results
 
     def wake(self, number: int) -> None:
         """Note that a pipeline may have something to do."""
@@ -209,7 +268,8 @@ class Pipelines:
     def turn(self) -> bool:
         """Let one pipeline go on for one item; whether there was one that can. What it gives is in ``results``.
 
-        Errors of operators are raised.
+        An error ends its pipeline, and comes to its consumers where its next item would: so it depends neither on who
+        was faster nor on rows that nobody needs.
         """
         with self.lock:
             number = self._take()
@@ -219,11 +279,22 @@ class Pipelines:
         produced: tuple[int, Output] | Pause | None = None
         try:
             produced = next(running, None)
+        except Exception as error:
+            self._failed(number, error)
         finally:
             with self.lock:
                 self._put_back(number, produced)
         self._tell_caller()
         return True
+
+    def _failed(self, number: int, error: Exception) -> None:
+        self.broken = True
+        if self._drivers[number].fail(error):
+            return
+        with self.lock:
+            self.results.append(error)
+            self._running = {}
+            self._ready = []
 
     def _take(self) -> int | None:
         """The pipeline that goes on: the one furthest downstream, else one that gave way to its consumers."""
@@ -231,7 +302,7 @@ class Pipelines:
         held = []
         while self._ready and found is None:
             number = -heappop(self._ready)
-            if number == self._last and len(self.results) >= RESULTS:
+            if not self._may_take(number):
                 held.append(number)
                 continue
             found = number
@@ -270,13 +341,16 @@ class Pipelines:
     # -- for the caller -------------------------------------------------------------------------------
 
     def result(self) -> Output | None:
-        """The next output, or None when there is none now."""
+        """The next output, or None when there is none now. Errors are raised where the output would be."""
         with self.lock:
             if not self.results:
                 return None
             if len(self.results) == RESULTS:
                 self.changed.notify_all()
-            return self.results.popleft()
+            found = self.results.popleft()
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def change(self) -> Future[None] | None:
         """What is done when there is output, or no more before the barrier; None when there is some already."""
@@ -292,7 +366,7 @@ class Pipelines:
             return next((w for n in self._running if (w := self._drivers[n].waiting) is not None), None)
 
     def _can_tell(self) -> bool:
-        return bool(self.results) or not self._running or self.error is not None
+        return bool(self.results) or not self._running
 
     def _tell_caller(self) -> None:
         with self.lock:
@@ -300,7 +374,8 @@ class Pipelines:
             if change is None or not self._can_tell():
                 return
             self._change = None
-        change.set_result(None)
+        if change.set_running_or_notify_cancel():
+            change.set_result(None)
 
     # -- for threads ----------------------------------------------------------------------------------
 
@@ -312,9 +387,15 @@ class Pipelines:
             return not self._closed
 
     def _may_turn(self) -> bool:
-        if any(-n != self._last or len(self.results) < RESULTS for n in self._ready):
+        if any(self._may_take(-n) for n in self._ready):
             return True
         return not self._ready and not self._taken and bool(self._givers())
+
+    def _may_take(self, number: int) -> bool:
+        """Whether a pipeline that is ready may go on now: there is room for output, and no other one has the state."""
+        if number == self._last and len(self.results) >= RESULTS:
+            return False
+        return not (self._drivers[number].holds_state and any(self._drivers[n].holds_state for n in self._taken))
 
     def _givers(self) -> list[int]:
         """Pipelines that gave way to their consumers, and may go on all the same."""
@@ -381,23 +462,25 @@ class _Wiring:
 
     def _copy(self, chain: list[int], exchange: OrderedExchange) -> OrderedDriver:
         operators = [build(number, self._steps[number].operation) for number in chain]
-        return OrderedDriver((*operators, OrderedSink(chain[-1], ((0, exchange.lane(0)),))), renumbered=False)
+        return OrderedDriver((*operators, OrderedSink(chain[-1], ((0, exchange.lane(0)),))))
 
     def _driver(self, source: SourceOperator, rest: list[Operator], last: int, several: bool) -> OrderedDriver:
         """``several`` tells that items come from several inputs, so that their numbers say nothing together."""
         operators = [source, *rest]
-        renumbered = several or operators[-1].parts_rows
         targets = []
         for consumer, port, out in self._readers[last]:
             exchange = self._exchanges[consumer]
             targets.append((out, exchange.lane(0, port) if exchange.consumer.gathers else exchange.lane(port)))
         if targets:
-            operators.append(OrderedSink(last, tuple(targets)))
-        return OrderedDriver(tuple(operators), renumbered, several)
+            parting = operators[-1] if operators[-1].parts_rows else None
+            operators.append(OrderedSink(last, tuple(targets), parting))
+        return OrderedDriver(tuple(operators), several)
 
 
 class Passing(Operator):
     """Gives what comes in."""
+
+    holds_state: ClassVar[bool] = False
 
     def add_input(self, item: Item, port: int) -> None:
         """Take an item."""

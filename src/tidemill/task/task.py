@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -125,27 +126,48 @@ class Task:
             raise bad_option("barrier", repr(barrier), f"{RESET!r} or {RETAIN!r}")
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
             raise bad_option("threads", repr(threads), "a whole number from 0 on")
-        program = plan.program()
-        if barrier == RETAIN:
-            _check_retains(program)
+        if isinstance(memory_bytes, bool) or not isinstance(memory_bytes, int) or memory_bytes < 0:
+            raise bad_option("memory_bytes", repr(memory_bytes), "a whole number from 0 on")
+        if not hasattr(plan, "program"):
+            raise bad_option("plan", repr(plan), "what tidemill.plan makes, such as tm.plan.scan(paths)")
+        self._program = plan.program()
         self._retains = barrier == RETAIN
+        if self._retains:
+            _check_retains(self._program)
         self.schema = plan.schema.to_arrow()
         if self._retains:
+            if WEIGHT in self.schema.names:
+                raise TidemillError(
+                    "TM9025",
+                    "a column has the name of the weight of changes",
+                    got=WEIGHT,
+                    hint="select() it under another name",
+                )
             self.schema = self.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
         self._context = LocalContext(self._retains, memory_bytes)
-        self._pipelines = Pipelines(program, max(threads, 1))
-        self._sources = _sources(program, self._pipelines)
+        self._workers = threads
+        self._start()
         self._open = set(self._sources)
         """Sources that may get more splits."""
+        self._ending = False
         self._state = _State.IDLE
         self._barriers: list[Future[None]] = []
         self._requested = 0.0
         self._error: TidemillError | None = None
-        self._stats = TaskStats()
+        self._stats = TaskStats(splits=dict.fromkeys(self._sources, 0), splits_left_out=dict.fromkeys(self._sources, 0))
         self.pending: Future[None] | None = None
-        self._threads = [threading.Thread(target=self._work, daemon=True, name="task") for _ in range(threads)]
+
+    def _start(self) -> None:
+        """Make the pipelines, and threads that work on them until these are closed, or nobody has the task any more."""
+        self._pipelines = Pipelines(self._program, max(self._workers, 1))
+        self._sources = _sources(self._program, self._pipelines)
+        self._threads = [
+            threading.Thread(target=_work, args=(self._pipelines,), daemon=True, name="task")
+            for _ in range(self._workers)
+        ]
         for thread in self._threads:
             thread.start()
+        self._closing = weakref.finalize(self, self._pipelines.close)
 
     # -- giving ---------------------------------------------------------------------------------------
 
@@ -172,6 +194,8 @@ class Task:
         """
         self._check()
         name = self._name(source)
+        if not isinstance(split, Split):
+            raise bad_option("split", repr(split), f"a Split, such as one of scan.splits(), for {name}")
         if self._state is _State.BARRIER:
             raise self._no_input("add_split()", "while a barrier is in progress")
         if name not in self._open:
@@ -221,6 +245,7 @@ class Task:
         self._open -= set(self._sources) if source is None else {self._name(source)}
         if self._open:
             return
+        self._ending = True
         if self._state is _State.RUNNING:
             self._put_barrier()
         elif self._state is _State.IDLE:
@@ -269,6 +294,16 @@ class Task:
                 got="next() without request_barrier()",
                 hint="add_split() for the sources, request_barrier(), then next()",
             )
+        try:
+            return self._next()
+        except BaseException as error:
+            self._fail(error)
+            if isinstance(error, Exception) and not isinstance(error, TidemillError):
+                assert self._error is not None
+                raise self._error from error
+            raise
+
+    def _next(self) -> pa.RecordBatch | None:
         while True:
             output = self._pipelines.result()
             if output is not None:
@@ -279,11 +314,10 @@ class Task:
                 self._reach_barrier()
                 return None
             elif self._threads:
-                self._raise_failure()
                 self.pending = self._pipelines.change()
                 if self.pending is not None:
                     return None
-            elif not self._turn():
+            elif not self._pipelines.turn():
                 self.pending = self._pipelines.waiting()
                 assert self.pending is not None, "no pipeline can go on and none is waiting"
                 return None
@@ -303,7 +337,8 @@ class Task:
 
     def run(self, splits: Mapping[str, Iterable[Split]]) -> Iterator[pa.RecordBatch]:
         """One set of splits: add them, request the barrier and give all rows."""
-        for source, given in splits.items():
+        known = [(self._name(source), list(given)) for source, given in splits.items()]
+        for source, given in known:
             for split in given:
                 self.add_split(source, split)
         yield from self.batches()
@@ -319,40 +354,21 @@ class Task:
 
     def _reach_barrier(self) -> None:
         self._stats.barrier_milliseconds.append((time.perf_counter() - self._requested) * 1e3)
-        self._add_counters(self._stats.steps)
+        self._add_counters(self._stats)
         self._context.pass_barrier()
-        self._state = _State.IDLE if self._open or not self._sources else _State.ENDED
+        if self._pipelines.broken:  # by rows that nobody needed
+            self._end_pipelines()
+            self._start()
+        self._state = _State.ENDED if self._ending else _State.IDLE
         reached, self._barriers = self._barriers, []
         for future in reached:
-            future.set_result(None)
-
-    # -- working --------------------------------------------------------------------------------------
-
-    def _turn(self) -> bool:
-        try:
-            return self._pipelines.turn()
-        except BaseException as error:
-            self._fail(error)
-            raise
-
-    def _work(self) -> None:
-        """What a thread does."""
-        while self._pipelines.wait_for_work():
-            try:
-                self._pipelines.turn()
-            except BaseException as error:
-                self._pipelines.fail(error)
-
-    def _raise_failure(self) -> None:
-        """What a thread has met."""
-        error = self._pipelines.error
-        if error is not None:
-            self._fail(error)
-            raise error
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
         """Tell everyone who waits."""
-        known = isinstance(error, TidemillError)
+        if self._error is not None:
+            return
         said = f"{error.number}: {error.what} ({error.got})" if isinstance(error, TidemillError) else repr(error)
         self._error = TidemillError(
             "TM9012",
@@ -361,33 +377,51 @@ class Task:
             hint="make another Task of the plan; give it the splits after the last barrier again",
         )
         self._pipelines.abandon()
+        self._end_barriers(error if isinstance(error, TidemillError) else self._error)
+
+    def _end_barriers(self, error: TidemillError) -> None:
         waiting, self._barriers = self._barriers, []
         for future in waiting:
-            future.set_exception(error if known else self._error)
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
 
     # -- the rest -------------------------------------------------------------------------------------
 
     def stats(self) -> TaskStats:
         """Counters up to now."""
-        found = replace(self._stats, barrier_milliseconds=list(self._stats.barrier_milliseconds), steps={})
-        for step, counters in self._stats.steps.items():
-            found.steps[step] = replace(counters)
+        stats = self._stats
+        steps = {step: replace(counters) for step, counters in stats.steps.items()}
+        milliseconds = list(stats.barrier_milliseconds)
+        found = TaskStats(stats.barriers, milliseconds, dict(stats.splits), dict(stats.splits_left_out), steps)
         if self._state in (_State.RUNNING, _State.BARRIER):
-            self._add_counters(found.steps)
-        found.splits = {name: operator.splits.taken for name, (_, operator) in self._sources.items()}
-        found.splits_left_out = {name: operator.splits.left_out for name, (_, operator) in self._sources.items()}
+            self._add_counters(found)
         return found
 
-    def _add_counters(self, steps: dict[int, OperatorStats]) -> None:
+    def _add_counters(self, stats: TaskStats) -> None:
         for step, counters in self._pipelines.stats():
-            steps.setdefault(step, OperatorStats()).add(counters)
+            stats.steps.setdefault(step, OperatorStats()).add(counters)
+        for name, (_, operator) in self._sources.items():
+            stats.splits[name] += operator.splits.taken
+            stats.splits_left_out[name] += operator.splits.left_out
 
     def close(self) -> None:
-        """End the threads; free memory and files. It may be called twice."""
+        """End the threads; free memory and files. It may be called twice.
+
+        A barrier in progress is not reached any more: its futures have TM9024, and so have later calls.
+        """
+        if self._error is None:
+            self._error = TidemillError(
+                "TM9024", "this task is closed", got="a call after close()", hint="make another Task of the plan"
+            )
+            self._end_barriers(self._error)
+        self._end_pipelines()
+        self._context.close()
+
+    def _end_pipelines(self) -> None:
+        self._closing.detach()
         self._pipelines.close()
         for thread in self._threads:
             thread.join()
-        self._context.close()
 
     def __enter__(self) -> Task:
         return self
@@ -417,6 +451,12 @@ class Task:
             got=f"{call} {when}",
             hint="call next() until the barrier is reached, then give the next splits",
         )
+
+
+def _work(pipelines: Pipelines) -> None:
+    """What a thread does. It does not know the task, which may be forgotten without being closed."""
+    while pipelines.wait_for_work():
+        pipelines.turn()
 
 
 def _sources(program: Program, pipelines: Pipelines) -> dict[str, tuple[int, ReadFilesOperator]]:

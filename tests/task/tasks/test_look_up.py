@@ -18,6 +18,7 @@ from task_runs import check_everywhere, cut, files, run_fresh
 from tidemill.errors import TidemillError
 from tidemill.plan.loading import plan as builder
 from tidemill.schema import Field, Schema
+from tidemill.task.task import Task
 
 INT, TEXT = pa.int64(), pa.string()
 
@@ -123,6 +124,86 @@ def test_an_index_that_fails(tmp_path: Path) -> None:
     scan = files(tmp_path, [numbers(1), numbers(13), numbers(2)])
     with pytest.raises(TidemillError, match="TM9022"):
         run_fresh(scan.lookup_join(slow(), "n"), {"input": scan.splits()})
+
+
+class Unsteady(Slow):
+    """Takes some time, another one for each lookup."""
+
+    def look_up(self, keys: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
+        time.sleep(random.random() * 0.01)
+        values = keys.column(0).to_numpy(zero_copy_only=False)
+        return np.arange(len(values)), pa.RecordBatch.from_arrays([pa.array(values * values)], names=["square"])
+
+
+def unsteady() -> Unsteady:
+    return Unsteady(0, [0], [0], threading.Lock())
+
+
+@pytest.mark.parametrize("by", [(), ("n",)])
+def test_the_order_does_not_depend_on_who_answers_first(by: tuple[str, ...], tmp_path: Path) -> None:
+    scan = files(tmp_path, [numbers(*range(3 * i, 3 * i + 3)) for i in range(8)])
+    plan = scan.parallel(2, lambda rows: rows.lookup_join(unsteady(), "n"), by)
+    splits = {"input": scan.splits()}
+    expected = run_fresh(plan, splits)
+    if not by:
+        assert expected.column("n").to_pylist() == list(range(24))
+    for threads in (0, 0, 1, 3, 3, 4):
+        assert run_fresh(plan, splits, threads).equals(expected)
+
+
+class Wrong(Slow):
+    """Answers in a way that is none."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(0, [0], [0], threading.Lock())
+        self.answer = answer
+
+    def look_up(self, keys: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
+        found = self.answer(keys.num_rows)
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[no-any-return]
+
+
+def squares(count: int, type_: pa.DataType = INT) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([1] * count).cast(type_)], names=["square"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda n: ValueError("no"),
+        lambda n: ConnectionResetError("gone"),
+        lambda n: (np.arange(n)[::-1], squares(n)),
+        lambda n: (np.arange(n) + 1, squares(n)),
+        lambda n: (np.arange(n), squares(n - 1)),
+        lambda n: (np.arange(n), squares(n, TEXT)),
+        lambda n: None,
+    ],
+)
+@pytest.mark.parametrize("threads", [0, 2])
+def test_answers_that_are_none(answer: Any, threads: int, tmp_path: Path) -> None:
+    scan = files(tmp_path, [numbers(*range(9))])  # batches of three rows
+    with pytest.raises(TidemillError, match="TM9022"):
+        run_fresh(scan.lookup_join(Wrong(answer), "n", "left"), {"input": scan.splits()}, threads)
+
+
+def test_a_lookup_that_does_not_return(tmp_path: Path) -> None:
+    """The caller is not blocked: it is told what to wait for, and can close the task."""
+    scan = files(tmp_path, [numbers(1), numbers(2), numbers(3)])
+    answered = threading.Event()
+
+    def hang(count: int) -> Any:
+        answered.wait(60)
+        return np.arange(count), squares(count)
+
+    for threads in (0, 1):
+        with Task(scan.lookup_join(Wrong(hang), "n", prefetch=1), threads=threads) as task:
+            for split in scan.splits():
+                task.add_split(scan, split)
+            task.request_barrier()
+            assert task.next() is None and task.pending is not None and not task.pending.done()
+    answered.set()
 
 
 def test_keys_of_another_type(tmp_path: Path) -> None:

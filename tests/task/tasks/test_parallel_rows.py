@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import SparkSession
 from task_runs import check_everywhere, cut, files, run_all, table_of
 
 from tidemill.errors import TidemillError
@@ -54,19 +56,59 @@ def test_parallel_pipelines_give_what_one_does(by: tuple[str, ...], tmp_path: Pa
                 assert (several if by == () else several.sort_by("n")).equals(one)
 
 
-def test_rows_of_equal_keys_go_through_one_pipeline(tmp_path: Path, rng: random.Random) -> None:
-    """The groups of the pipelines are disjoint, so they are those of all rows; what was held comes by pipeline."""
+@pytest.mark.parametrize("by", [(), ("k",)])
+def test_pipelines_within_pipelines(by: tuple[str, ...], tmp_path: Path, rng: random.Random) -> None:
+    """Rows still come in the order of the batches that they come from."""
     scan = numbered(tmp_path, rng)
-    plan = scan.parallel(3, lambda rows: rows.limit(4), by="k")
-    for sets in (cut(rng, [scan]) for _ in range(3)):
+
+    def inner(rows: Plan) -> Plan:
+        return rows.parallel(2, lambda part: part.limit(1 << 40))
+
+    plan = scan.parallel(3, inner, by)
+    for _ in range(3):
+        sets = cut(rng, [scan])
         found = run_all(plan, sets)
         check_everywhere(plan, sets, found)
-        for table, splits in zip(found, sets, strict=True):
+        for splits, table in zip(sets, found, strict=True):
             with Task(scan) as task:
-                rows = table_of(scan, task.run(splits)).to_pylist()
-            owners: dict[object, int] = {}  # which pipeline a key belongs to is not told: find it by its rows
-            assert {r["k"] for r in table.to_pylist()} <= {r["k"] for r in rows}
-            assert table.num_rows <= 12 and len(owners) == 0
+                batches = [b.column("n").to_pylist() for b in task.run(splits)]
+            numbers, at = table.column("n").to_pylist(), 0
+            for batch in batches:
+                rows = numbers[at : at + len(batch)]
+                assert (sorted(rows) if by else rows) == batch
+                at += len(batch)
+
+
+def test_held_groups_come_by_pipeline(tmp_path: Path, rng: random.Random, spark: SparkSession) -> None:
+    """Each pipeline has the groups of its keys, and gives the last of them at the barrier."""
+    rows = sorted(rng.choices(range(40), k=300))
+    scan = files(tmp_path, [pa.table({"k": pa.array(rows[i : i + 20], INT)}) for i in range(0, 300, 20)])
+    plan = scan.parallel(3, lambda part: part.streaming_aggregate("k", n="count(*)"), by="k")
+    sets = [{"input": scan.splits()}] * 2
+    found = run_all(plan, sets)
+    for _ in range(10):
+        check_everywhere(plan, sets, found)
+    assert Counter(dict(zip(*found[0].to_pydict().values(), strict=True))) == Counter(rows)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_pipeline_without_rows_does_not_hold_up_the_others(threads: int, tmp_path: Path) -> None:
+    """All rows have one key, so all other pipelines get none: rows come out long before all splits are read."""
+    scan = files(tmp_path, [pa.table({"k": pa.array([5, 5, 5], INT)})] * 100)
+    plan = scan.parallel(3, lambda part: part.filter(pc.field("k") > 0), by="k")
+    with Task(plan, threads=threads) as task:
+        for split in scan.splits():
+            task.add_split(scan, split)
+        task.request_barrier()
+        rows = 0
+        while rows < 12:
+            batch = task.next()
+            if batch is None:
+                assert task.pending is not None
+                task.pending.result(timeout=30)
+            else:
+                rows += batch.num_rows
+        assert task.stats().splits["input"] < 70
 
 
 def test_groups_by_pipeline(tmp_path: Path, rng: random.Random) -> None:

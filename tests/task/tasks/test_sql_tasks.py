@@ -174,3 +174,25 @@ def test_less_memory_than_rows(spark: SparkSession, tmp_path: Path, rng: random.
             assert table_of(plan, task.run({"input": scan.splits()})).equals(expected)
         assert set(Path(tempfile.gettempdir()).glob("tidemill-task-*")) - before
     assert set(Path(tempfile.gettempdir()).glob("tidemill-task-*")) == before
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT a.k, a.n, b.n AS m FROM a JOIN b ON a.k = b.k", "SELECT k, COUNT(*) AS c FROM a GROUP BY k"]
+)
+def test_threads_and_little_memory(query: str, spark: SparkSession, tmp_path: Path, rng: random.Random) -> None:
+    """State is held by one pipeline at a time: what one spills another may hold."""
+    scans = {}
+    for name in ("a", "b"):
+        tables = [
+            pa.table({"k": pa.array(rng.choices(range(400), k=600), INT), "n": pa.array(range(600), INT)})
+            for _ in range(6)
+        ]
+        scans[name] = files(tmp_path, tables, name)
+    plan = sql(query, **{n: s for n, s in scans.items() if n == "a" or " b" in query})
+    splits = {s.name: s.splits() for s in plan.scans()}
+    with Task(plan) as task:
+        expected = table_of(plan, task.run(splits))
+    for _ in range(5):
+        with Task(plan, threads=4, memory_bytes=16_384) as task:
+            for _ in range(2):
+                assert table_of(plan, task.run(splits)).equals(expected)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
 import random
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +15,7 @@ import pytest
 from task_runs import cut, files, run_fresh, table_of
 
 from tidemill.errors import TidemillError
-from tidemill.plan.loading.plan import Plan, Scan, values
+from tidemill.plan.loading.plan import Plan, Scan, index, merge_sorted, values
 from tidemill.task.task import Task
 
 
@@ -153,8 +156,6 @@ def test_values_come_in_each_set() -> None:
 
 def test_a_thousand_barriers_of_one_task(tmp_path: Path) -> None:
     """Everything that the task holds is gone at each barrier: of its objects as many as before."""
-    import gc
-
     rng = random.Random(5)
     left = files(tmp_path, [numbers(i, i + 3) for i in range(20)], "left")
     right = files(tmp_path, [numbers(i + 1, i + 4) for i in range(20)], "right")
@@ -184,6 +185,109 @@ def test_threads_end_with_the_task(scan: Scan) -> None:
             task.add_split(scan, scan.splits()[0])
             assert threading.active_count() == before + 3
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_closed_task_says_so(scan: Scan, threads: int) -> None:
+    """A barrier that is not reached any more does not look like one that is."""
+    task = Task(scan, threads=threads)
+    for split in scan.splits():
+        task.add_split(scan, split)
+    future = task.request_barrier()
+    while (batch := task.next()) is None:
+        assert task.pending is not None
+        task.pending.result(timeout=30)
+    assert batch.num_rows
+    task.close()
+    assert isinstance(future.exception(timeout=10), TidemillError)
+    assert number_of(task.next) == number_of(task.request_barrier) == "TM9024"
+    task.close()
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_futures_that_are_cancelled(scan: Scan, threads: int) -> None:
+    """As asyncio does with those that it waits for with a time-out."""
+    with Task(scan, threads=threads) as task:
+        for _ in range(3):
+            task.add_split(scan, scan.splits()[0])
+            first, second = task.request_barrier(), task.request_barrier()
+            first.cancel()
+            rows = 0
+            while (batch := task.next()) is not None or task.pending is not None:
+                rows += batch.num_rows if batch is not None else 0
+                if batch is None and task.pending is not None and not task.pending.cancel():
+                    task.pending.result(timeout=30)
+            assert rows == 10 and second.result(timeout=10) is None
+
+
+def test_threads_of_a_task_that_nobody_has(scan: Scan) -> None:
+    before = threading.active_count()
+    task = Task(scan, threads=3)
+    task.add_split(scan, scan.splits()[0])
+    del task
+    gc.collect()
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_end_of_a_task_without_sources() -> None:
+    with Task(values(pa.table({"n": [1]}))) as task:
+        assert task.sources == ()
+        task.request_barrier()
+        task.no_more_splits()
+        assert taken(task) == [1]
+        assert number_of(task.request_barrier) == "TM9011"
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+def test_rows_before_an_error_come_first(scan: Scan, threads: int) -> None:
+    """And an error of rows that nobody needs comes never, however many threads are ahead."""
+    splits = scan.splits()
+    Path(splits[3].path).write_bytes(b"PAR1 no more")
+    found: list[int] = []
+    with Task(scan, threads=threads) as task, pytest.raises(TidemillError, match="TM5003"):
+        for batch in task.run({"input": splits}):
+            found += batch.column(0).to_pylist()
+    assert found == list(range(30))
+    with Task(scan.limit(25), threads=threads) as task:
+        for _ in range(5):
+            rows = [n for b in task.run({"input": splits}) for n in b.column(0).to_pylist()]
+            assert rows == list(range(25))
+            assert [b.num_rows for b in task.run({"input": splits[:1]})]
+
+
+def test_what_is_no_plan_and_no_split(scan: Scan) -> None:
+    rows = pa.table({"n": [1]})
+    for wrong in (
+        lambda: Task("x"),  # type: ignore[arg-type]
+        lambda: Task(scan, memory_bytes=-1),
+        lambda: Task(scan).add_split(scan, scan.splits()[0].path),  # type: ignore[arg-type]
+        lambda: scan.select(),
+        lambda: scan.select(5),  # type: ignore[arg-type]
+        lambda: scan.lookup_join(rows, "n"),  # type: ignore[arg-type]
+        lambda: scan.lookup_join(index(rows, "n"), ()),
+        lambda: merge_sorted(scan, on=()),
+        lambda: values(5),  # type: ignore[arg-type]
+    ):
+        assert number_of(wrong) == "TM4003"
+    assert number_of(lambda: index(rows, "m")) == "TM4006"
+    assert number_of(lambda: scan.select("n", "n")) == "TM9023"
+    assert number_of(lambda: values(pa.Table.from_arrays([[1], [2]], names=["n", "n"]))) == "TM9023"
+
+
+def test_plans_are_told_apart(scan: Scan) -> None:
+    """Also where their texts are shortened."""
+
+    def listed(last: int) -> str:
+        return scan.filter(pc.field("n").isin([*range(100), last, *range(200, 300)])).fingerprint()
+
+    assert listed(150) == listed(150) != listed(151)
+    assert merge_sorted(scan, on="n").fingerprint() != merge_sorted(scan, on="n", descending=True).fingerprint()
+    join = [scan.merge_join(scan.select("n"), "n", drop_input=drop).fingerprint() for drop in (True, False)]
+    assert join[0] == join[1] != scan.merge_join(scan.select("n"), "n", descending=True).fingerprint()
+    assert scan.limit(1).fingerprint() == pickle.loads(pickle.dumps(scan.limit(1))).fingerprint()
 
 
 def plans(scan: Scan) -> list[Plan]:

@@ -27,7 +27,7 @@ from tidemill.plan.explain.column_names import input_columns, step_columns
 from tidemill.plan.loading.analysing import analysed
 from tidemill.plan.loading.nodes.joins import LookedUp, Merged
 from tidemill.plan.loading.nodes.lowering import Lowering
-from tidemill.plan.loading.nodes.node import PlanNode, check_columns
+from tidemill.plan.loading.nodes.node import PlanNode, check_columns, check_distinct
 from tidemill.plan.loading.nodes.queries import INPUT, Grouped, Query
 from tidemill.plan.loading.nodes.rows import Computed, Filtered, Limited, Selected, Unnested
 from tidemill.plan.loading.nodes.several import Concatenated, Gathered, MergedSorted, Part, Parted
@@ -75,6 +75,9 @@ class Plan:
             By their new names; all SQL or all Arrow.
         """
         check_columns(self.node, columns)
+        check_distinct([*columns, *computed])
+        if not columns and not computed:
+            raise bad_option("columns", "none", "names of columns, or computed ones")
         if not computed:
             return Plan(Selected(self.node, columns))
         expressions = {name: c for name, c in computed.items() if isinstance(c, pc.Expression)}
@@ -111,7 +114,7 @@ class Plan:
         return sql(query, **{INPUT: self}, **others)
 
     def aggregate(self, *keys: str, **results: str) -> Plan:
-        """A row for each group, with the keys and results such as ``"sum(v)"`` by name, in the order of the keys.
+        """A row for each group, the keys and results such as ``"sum(v)"`` by name, in an order that the keys decide.
 
         At a reset barrier all groups come out and are forgotten: a key that occurs in two sets of splits gives a row
         for each. Without keys there is one row, also over nothing. At a retain barrier changed groups come out, with
@@ -146,19 +149,21 @@ class Plan:
         return Plan(Grouped(self.node, root))
 
     def join(self, other: Plan, on: str | Sequence[str], how: str = "inner") -> Plan:
-        """Rows of both that match, in the order of the keys; both are held up to the barrier.
+        """Rows of both that match, in an order that the keys decide; both are held up to the barrier.
 
         Parameters
         ----------
         on : str or sequence of str
-            Names of columns that are equal on both sides, which come out once; or a condition in SQL over ``input`` and
-            ``other``.
+            The name, or names, of columns that are equal on both sides, which come out once; or a condition in SQL over
+            ``input`` and ``other``.
         how : str
             inner, left, right, full, semi, anti or cross.
         """
         kinds = {"inner", "left", "right", "full", "semi", "anti", "cross"}
         if how not in kinds:
             raise bad_option("how", repr(how), ", ".join(sorted(kinds)))
+        if isinstance(on, str) and on in self.schema.names and on in other.schema.names:
+            on = [on]
         word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(how, how.upper())
         if isinstance(on, str):
             return self.sql(f"SELECT * FROM {INPUT} {word} JOIN other ON {on}", other=other)
@@ -222,8 +227,9 @@ class Plan:
         """
         if how not in ("inner", "left"):
             raise bad_option("how", repr(how), "inner or left")
-        keys = (on,) if isinstance(on, str) else tuple(on)
-        check_columns(self.node, keys)
+        if not hasattr(index, "look_up"):
+            raise bad_option("index", repr(index)[:100], "an index, such as tm.plan.index(table, on)")
+        keys = _keys(self, on)
         return Plan(LookedUp(self.node, index, keys, how, max(1, _whole("prefetch", prefetch))))
 
     # -- pipelines -----------------------------------------------------------------------------------------
@@ -277,8 +283,8 @@ class Plan:
 
     def fingerprint(self) -> str:
         """Names what the plan does with rows, whatever files it reads: its steps, and rows that are part of it."""
-        data = [step.operation.data() for step in self.program().steps]
-        return hashlib.blake2b(repr((self.explain(), self.schema.to_ddl(), data)).encode(), digest_size=16).hexdigest()
+        steps = [(step.operation.identity(), step.inputs) for step in self.program().steps]
+        return hashlib.blake2b(repr((steps, self.schema.to_ddl())).encode(), digest_size=16).hexdigest()
 
     def scans(self) -> tuple[Scan, ...]:
         """The scans of the plan, each once, by their first use from left to right."""
@@ -302,6 +308,15 @@ def _collect(node: PlanNode, found: dict[int, ScanNode]) -> None:
         found.setdefault(id(node), node)
     for child in node.children():
         _collect(child, found)
+
+
+def _keys(plan: Plan, on: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of key columns, at least one."""
+    keys = (on,) if isinstance(on, str) else tuple(on)
+    if not keys:
+        raise bad_option("on", repr(on), "names of columns")
+    check_columns(plan.node, keys)
+    return keys
 
 
 def _whole(name: str, value: int) -> int:
@@ -367,12 +382,16 @@ def scan(
 
 def values(rows: pa.Table | pa.RecordBatch) -> Plan:
     """Rows in memory."""
-    return Plan(Values(pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows))
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    if not isinstance(table, pa.Table):
+        raise bad_option("rows", repr(rows)[:100], "a pyarrow.Table or RecordBatch")
+    check_distinct(table.schema.names)
+    return Plan(Values(table))
 
 
 def index(table: pa.Table, on: str | Sequence[str]) -> TableIndex:
     """A table in memory that :meth:`Plan.lookup_join` looks up rows in, by the values of some columns."""
-    return TableIndex.of(table, (on,) if isinstance(on, str) else tuple(on))
+    return TableIndex.of(table, _keys(values(table), on))
 
 
 def concatenate(first: Plan, *others: Plan) -> Plan:
@@ -382,16 +401,16 @@ def concatenate(first: Plan, *others: Plan) -> Plan:
 
 def merge_sorted(first: Plan, *others: Plan, on: str | Sequence[str], descending: bool = False) -> Plan:
     """The rows of nodes that are sorted by key columns, in that order; of equal keys those of the first node first."""
-    keys = (on,) if isinstance(on, str) else tuple(on)
-    check_columns(first.node, keys)
+    keys = _keys(first, on)
     return Plan(MergedSorted((first.node, *(o.node for o in others)), keys, descending))
 
 
 def sql(query: str, **inputs: Plan) -> Plan:
     """What a query in Spark SQL makes of named nodes.
 
-    Filters, projections and explode keep the order of rows; what groups, joins, sorts or windows gives its rows in the
-    order of keys. At a reset barrier all of them come out and nothing is kept.
+    Filters, projections and explode keep the order of rows; what groups, joins or windows gives its rows in an order
+    that their values decide, which is not that of the keys. At a reset barrier all of them come out, and nothing is
+    kept. ORDER BY counts with LIMIT and in windows only, as in a view: it does not order the rows that come out.
 
     Raises
     ------

@@ -102,6 +102,8 @@ class Operator:
     several copies can work on different items at the same time."""
     parts_rows: ClassVar[bool] = False
     """Whether it sends parts of an item to different pipelines, whose output a later operator puts in order again."""
+    holds_state: ClassVar[bool] = True
+    """Whether it asks the context for state tables, or for others that take from its budget of memory."""
     gathers: ClassVar[bool] = False
     """Whether it wants the items of all inputs in the order of the items that they come from."""
 
@@ -146,8 +148,22 @@ class Operator:
         return False
 
     def waiting(self) -> Future[None] | None:
-        """What has to be done elsewhere before there can be more output, or None."""
+        """What has to be done elsewhere before it takes another item, or at a barrier gives more output; or None.
+
+        An operator that gives output for an item after it has taken others overrides it, and :meth:`held`. It is told
+        the number of each item by ``taking``, and says for which one its last output is by ``given``.
+        """
         return None
+
+    def held(self) -> tuple[int, ...] | None:
+        """The number of the oldest item for which output is still to come, or None."""
+        return None
+
+    taking: tuple[int, ...] = ()
+    given: tuple[int, ...] = ()
+
+    def close(self) -> None:
+        """The task is closed: end what works for it elsewhere."""
 
     def discard(self) -> None:
         """Leave out output that nobody fetches: it is not wanted."""
@@ -159,11 +175,11 @@ class SourceOperator(Operator):
 
     Attributes
     ----------
-    sequence : int
+    sequence : tuple of int
         In a :class:`~tidemill.task.task.Task` the number of the item given last; it never goes down before a barrier.
     """
 
-    sequence = 0
+    sequence: tuple[int, ...] = ()
 
     def add_split(self, split: Split) -> None:
         """Queue a split; splits are served in the order given."""
@@ -180,7 +196,7 @@ class SourceOperator(Operator):
         """Whether everything before the barrier has been handed out; true at most once per barrier."""
         raise NotImplementedError(type(self).__name__)
 
-    def progress(self) -> int:
+    def progress(self) -> tuple[int, ...]:
         """The least ``sequence`` that the next item can have."""
         return self.sequence
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import ClassVar, TypeAlias
 
 from tidemill.task.dataflow.deltas import Item
 from tidemill.task.dataflow.operator import Operator, Output, SourceOperator
@@ -20,10 +21,14 @@ from tidemill.task.dataflow.operator import Operator, Output, SourceOperator
 CAPACITY = 4
 """Items that wait in a lane before its pipeline gives way to others; it goes on when nothing else can."""
 
-AT_BARRIER = 1 << 61
-"""The sequence number of items that come at a barrier."""
+Sequence: TypeAlias = tuple[int, ...]
+"""The number of the split or batch that an item comes from; within parted rows also that of the batch in there."""
 
-_END = 1 << 62
+BEGIN: Sequence = ()
+AT_BARRIER: Sequence = (1 << 61,)
+"""Of items that come at a barrier."""
+
+_END: Sequence = (1 << 62,)
 
 
 def _nothing() -> None:
@@ -37,8 +42,8 @@ class Lane:
         self.exchange = exchange
         self.port = port
         self.rank = rank
-        self.items: deque[tuple[int, Item]] = deque()
-        self.progress = 0
+        self.items: deque[tuple[Sequence, Item | BaseException]] = deque()
+        self.progress = BEGIN
         """Items that will be put have at least this sequence number."""
         self.drained = False
         self.dropped = False
@@ -50,8 +55,8 @@ class Lane:
         """Whether the pipeline should give way to its consumer."""
         return len(self.items) >= CAPACITY
 
-    def put(self, item: Item, sequence: int) -> None:
-        """Queue an item, unless nobody wants it."""
+    def put(self, item: Item | BaseException, sequence: Sequence) -> None:
+        """Queue an item, unless nobody wants it; or an error, which is raised where the item would be taken."""
         with self.exchange.lock:
             if self.dropped:
                 return
@@ -59,10 +64,8 @@ class Lane:
             self.progress = sequence
         self.exchange.wake()
 
-    def advance(self, sequence: int) -> None:
+    def advance(self, sequence: Sequence) -> None:
         """Nothing comes before this sequence number any more."""
-        if len(self.exchange.ports[self.port]) == 1:
-            return  # there is nothing to put in order
         with self.exchange.lock:
             if sequence <= self.progress:
                 return
@@ -78,7 +81,7 @@ class Lane:
         self.exchange.wake()
 
     @property
-    def bound(self) -> int:
+    def bound(self) -> Sequence:
         """The least sequence number that its next item can have."""
         return self.items[0][0] if self.items else self.progress
 
@@ -111,7 +114,7 @@ class OrderedExchange:
         self._open = dict.fromkeys(sorted(self.ports))
         return lane
 
-    def get(self) -> tuple[Item, int, int] | None:
+    def get(self) -> tuple[Item, int, Sequence] | None:
         """The next item with its input and sequence number, or None when there is none now.
 
         Of the inputs that the consumer wants, the first one is asked, and waited for. The consumer is told when it has
@@ -131,7 +134,7 @@ class OrderedExchange:
             self.consumer.input_drained(port)
         return None
 
-    def _next(self, lanes: list[Lane]) -> tuple[Item, int, int] | None:
+    def _next(self, lanes: list[Lane]) -> tuple[Item, int, Sequence] | None:
         with self.lock:
             first = min(lanes, key=lambda lane: lane.bound) if len(lanes) > 1 else lanes[0]
             if not first.items:
@@ -140,6 +143,8 @@ class OrderedExchange:
             sequence, item = first.items.popleft()
         if was_full:
             first.wake_producer()
+        if isinstance(item, BaseException):
+            raise item
         return item, first.port, sequence
 
     def _drop(self, lanes: list[Lane]) -> None:
@@ -156,10 +161,10 @@ class OrderedExchange:
         for lanes in self.ports.values():
             self._drop(lanes)
 
-    def progress(self) -> int:
-        """The least sequence number that the next item can have."""
+    def progress(self) -> Sequence:
+        """The least sequence number that the next item can have; what the consumer holds comes at the barrier."""
         with self.lock:
-            return min(lane.bound for lanes in self.ports.values() for lane in lanes)
+            return min(AT_BARRIER, *(lane.bound for lanes in self.ports.values() for lane in lanes))
 
     def take_drained(self) -> bool:
         """Whether all inputs have drained; if so, ready for the next barrier."""
@@ -167,13 +172,15 @@ class OrderedExchange:
             return False
         for lanes in self.ports.values():
             for lane in lanes:
-                lane.progress, lane.drained, lane.dropped = 0, False, False
+                lane.progress, lane.drained, lane.dropped = BEGIN, False, False
         self._open = dict.fromkeys(sorted(self.ports))
         return True
 
 
 class OrderedSource(SourceOperator):
     """Head of a pipeline that reads from other pipelines of the task."""
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, exchange: OrderedExchange) -> None:
         super().__init__(step=-1)
@@ -187,7 +194,7 @@ class OrderedSource(SourceOperator):
         item, port, self.sequence = entry
         return Output(item, port)
 
-    def progress(self) -> int:
+    def progress(self) -> Sequence:
         """The least sequence number that the next item can have."""
         return self.exchange.progress()
 
@@ -203,11 +210,14 @@ class OrderedSource(SourceOperator):
 class OrderedSink(Operator):
     """Tail of a pipeline: passes each item to the lanes that read its output port."""
 
-    def __init__(self, step: int, targets: tuple[tuple[int, Lane], ...]) -> None:
+    holds_state: ClassVar[bool] = False
+
+    def __init__(self, step: int, targets: tuple[tuple[int, Lane], ...], parting: Operator | None = None) -> None:
         super().__init__(step)
         self.targets = targets
-        self.sequence = 0
-        """The number that items get."""
+        self.sequence = BEGIN
+        """The number that items get; of parted rows with that of the batch behind it."""
+        self.parting = parting
 
     @property
     def full(self) -> bool:
@@ -221,11 +231,18 @@ class OrderedSink(Operator):
 
     def add_input(self, item: Item, port: int) -> None:
         """Queue the item for each consumer of the port."""
+        sequence = self.sequence if self.parting is None else (*self.sequence, self.parting.stats.batches)
         for out_port, lane in self.targets:
             if out_port == port:
-                lane.put(item, self.sequence)
+                lane.put(item, sequence)
 
-    def advance(self, sequence: int) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Raise an error where the next item would be taken; nothing comes behind it."""
+        for _, lane in self.targets:
+            lane.put(error, max(self.sequence, lane.progress))
+            lane.put_token()
+
+    def advance(self, sequence: Sequence) -> None:
         """No item with a lower number comes any more."""
         for _, lane in self.targets:
             lane.advance(sequence)

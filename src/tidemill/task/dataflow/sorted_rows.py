@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,8 +46,8 @@ class SortedRows:
     def clear(self) -> None:
         """Begin anew: the next row may have any key."""
         self._last_row: list[pa.Array[Any]] = []
-        self._batches: list[pa.RecordBatch] = []
-        self._keys: list[Keys] = []
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._keys: deque[Keys] = deque()
         self._seen = 0
         self.last: bytes | None = None
         """The key of the newest row, also when it has been taken."""
@@ -101,33 +102,32 @@ class SortedRows:
 
     def before(self, key: bytes) -> int:
         """How many of the rows have a smaller key."""
-        _, keys = self._all()
-        if not len(keys):
-            return 0
-        probe = np.frombuffer(key, np.uint8)
-        low, _ = locate_prefixes(keys.offsets, keys.data, np.array([0, len(probe)], np.int64), probe)
-        return int(low[0])
+        probe, count = np.frombuffer(key, np.uint8), 0
+        for keys in self._keys:
+            low, _ = locate_prefixes(keys.offsets, keys.data, np.array([0, len(probe)], np.int64), probe)
+            count += int(low[0])
+            if low[0] < len(keys):
+                break
+        return count
 
     def take(self, count: int) -> tuple[pa.RecordBatch, Keys]:
         """Take the first rows, with their keys."""
-        rows, keys = self._all()
-        taken = rows.slice(0, count), keys.slice(0, count)
-        rest = rows.num_rows - count
-        self._batches = [rows.slice(count)] if rest else []
-        self._keys = [keys.slice(count, len(keys))] if rest else []
-        return taken
-
-    def _all(self) -> tuple[pa.RecordBatch, Keys]:
-        """All rows as one batch."""
-        if not self._batches:
-            return self._none, Keys.empty()
-        if len(self._batches) > 1:
-            width = self._batches[0].num_columns
-            columns = [pa.concat_arrays([b.column(i) for b in self._batches]) for i in range(width)]
-            self._batches = [batch_of(columns, sum(b.num_rows for b in self._batches))]
-            self._keys = [Keys.concat(self._keys)]
-        return self._batches[0], self._keys[0]
-
-    @property
-    def _none(self) -> pa.RecordBatch:
-        return batch_of((), 0)
+        batches: list[pa.RecordBatch] = []
+        parts: list[Keys] = []
+        while count:
+            batch, keys = self._batches[0], self._keys[0]
+            some = min(count, batch.num_rows)
+            batches.append(batch.slice(0, some))
+            parts.append(keys.slice(0, some))
+            count -= some
+            if some == batch.num_rows:
+                self._batches.popleft()
+                self._keys.popleft()
+            else:
+                self._batches[0], self._keys[0] = batch.slice(some), keys.slice(some, len(keys))
+        if not batches:
+            return batch_of((), 0), Keys.empty()
+        if len(batches) == 1:
+            return batches[0], parts[0]
+        columns = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(batches[0].num_columns)]
+        return batch_of(columns, sum(b.num_rows for b in batches)), Keys.concat(parts)

@@ -21,15 +21,15 @@ class SplitQueue:
         self.next_number = 0
         """Of the split that is taken next."""
         self.taken = 0
-        """Splits that have been taken since the beginning of the task."""
+        """Splits that have been taken since the last barrier."""
         self.left_out = 0
-        """Splits since the beginning of the task that nobody needed."""
+        """Splits since the last barrier that nobody needed."""
 
     def begin(self) -> None:
         """A barrier has passed."""
         with self._lock:
             assert not self._splits, "splits lie behind a barrier"
-            self._barrier, self.next_number = False, 0
+            self._barrier, self.next_number, self.taken, self.left_out = False, 0, 0, 0
 
     def add(self, split: Split) -> None:
         """Queue a split."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -14,6 +16,11 @@ from tidemill.errors import EvaluationError, TidemillError
 def computed(rows: pa.Table, names: Sequence[str], expressions: Sequence[pc.Expression]) -> pa.Table:
     """A column for each expression; errors as :func:`passing`."""
     return _carried_out(rows, acero.Declaration("project", acero.ProjectNodeOptions(list(expressions), list(names))))
+
+
+def digest(expressions: Sequence[pc.Expression]) -> str:
+    """Names expressions, whose texts leave out parts of long lists."""
+    return hashlib.blake2b(pickle.dumps(tuple(expressions), protocol=5), digest_size=16).hexdigest()
 
 
 def passing(rows: pa.Table, condition: pc.Expression) -> pa.Table:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.task.aggregates.accumulators import AggregateLayout
-from tidemill.task.expressions.arrow import computed
+from tidemill.task.expressions.arrow import computed, digest
 from tidemill.task.expressions.texts import Names, listed, names_of
 from tidemill.task.indexes.index import Index
 from tidemill.task.program.operation import Operation, TableNames
@@ -23,6 +23,9 @@ class ArrowFilter(Operation):
     schema: pa.Schema
     condition: pc.Expression
 
+    def identity(self) -> str:
+        return f"filter {digest((self.condition,))}"
+
     def text(self, inputs: Sequence[Names], output: Names) -> str:
         return f"Filter {self.condition}"
 
@@ -34,6 +37,9 @@ class ArrowColumns(Operation):
     schema: pa.Schema
     names: tuple[str, ...]
     expressions: tuple[pc.Expression, ...]
+
+    def identity(self) -> str:
+        return f"columns {self.names} {digest(self.expressions)}"
 
     def output_schema(self) -> pa.Schema:
         """The columns that come out."""
@@ -108,6 +114,9 @@ class MergeJoin(Operation):
     left_types: tuple[pa.DataType, ...]
     right_types: tuple[pa.DataType, ...]
 
+    def identity(self) -> str:
+        return repr(replace(self, drop_input=True))
+
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         return inputs[0] if self.kind in ("semi", "anti") else (*inputs[0], *inputs[1])
 
@@ -171,8 +180,8 @@ class LookUp(Operation):
     kind: str
     prefetch: int
 
-    def data(self) -> str:
-        return self.index.fingerprint()
+    def identity(self) -> str:
+        return f"lookup {self.keys} {self.kind} {self.index.schema.to_ddl()} {self.index.fingerprint()}"
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         return (*inputs[0], *self.index.schema.names)

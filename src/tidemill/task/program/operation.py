@@ -39,9 +39,9 @@ class Operation:
         """How the work of an epoch grows."""
         return Cost(CostClass.CHANGES)
 
-    def data(self) -> str:
-        """A digest of rows that are part of the operation."""
-        return ""
+    def identity(self) -> str:
+        """Says all that decides which rows come out, without names of files."""
+        return repr(self)
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
         """The operation in one line, given the names of the columns that come in and go out."""

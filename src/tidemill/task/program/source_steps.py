@@ -23,6 +23,9 @@ class ReadFiles(Operation):
     name: str
     files: Files
 
+    def identity(self) -> str:
+        return f"files {self.name} {self.files.plan_fingerprint()}"
+
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         return self.files.columns
 
@@ -36,8 +39,8 @@ class GiveRows(Operation):
 
     rows: pa.Table
 
-    def data(self) -> str:
-        return digest_of(self.rows)
+    def identity(self) -> str:
+        return f"rows {digest_of(self.rows)}"
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         return tuple(self.rows.schema.names)

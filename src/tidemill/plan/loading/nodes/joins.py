@@ -39,7 +39,7 @@ class Merged(PlanNode):
         return Schema((*left, *right))
 
     def __post_init__(self) -> None:
-        check_distinct(self.schema)
+        check_distinct(self.schema.names)
         for (left, right), (one, other) in zip(self.on, self._types_of_keys(), strict=True):
             if one != other:
                 raise TidemillError(
@@ -89,7 +89,7 @@ class LookedUp(PlanNode):
         return Schema((*self.child.schema.fields, *found))
 
     def __post_init__(self) -> None:
-        check_distinct(self.schema)
+        check_distinct(self.schema.names)
         types = {f.name: f.type for f in self.child.schema}
         mine = tuple(types[k] for k in self.keys)
         if mine != self.index.key_types:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
+from tidemill.options.option import bad_option
 from tidemill.plan.loading.nodes.lowering import Lowering
 from tidemill.schema import Schema
 from tidemill.state.keys.keys import KeyColumn
@@ -36,15 +37,17 @@ class PlanNode:
 def check_columns(node: PlanNode, names: Sequence[str]) -> None:
     """TM4006 for a name that is no column of a node."""
     for name in names:
+        if not isinstance(name, str):
+            raise bad_option("columns", repr(name), "names of columns")
         if name not in node.schema.names:
             hint = nearest(name, node.schema.names)
             raise TidemillError("TM4006", "there is no column of this name", got=name, hint=hint)
 
 
-def check_distinct(schema: Schema) -> None:
+def check_distinct(names: Sequence[str]) -> None:
     """TM9023 when two columns have one name."""
-    for name in schema.names:
-        if schema.names.count(name) > 1:
+    for name in names:
+        if names.count(name) > 1:
             raise TidemillError(
                 "TM9023", "two columns would have one name", got=name, hint="select() one of them under another name"
             )

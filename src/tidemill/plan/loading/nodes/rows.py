@@ -111,7 +111,7 @@ class Unnested(PlanNode):
         return Schema((*found, *([] if self.ordinality is None else [Field(self.ordinality, pa.int64())])))
 
     def __post_init__(self) -> None:
-        check_distinct(self.schema)
+        check_distinct(self.schema.names)
 
     def children(self) -> tuple[PlanNode, ...]:
         return (self.child,)

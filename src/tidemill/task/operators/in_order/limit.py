@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pyarrow as pa
 
 from tidemill.task.dataflow.deltas import Delta, Item, single_rows
@@ -16,6 +18,8 @@ class LimitOperator(Operator):
 
     Once all rows are there it drops the rest of its input.
     """
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, step: int, operation: Limit) -> None:
         super().__init__(step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,8 @@ class MergeJoinOperator(Operator):
     A side is dropped once the other one has drained and no row of it waits for a match, which is known when this side
     has a greater key: then the open run of equal keys is complete. Rows that match nothing must not be in the output.
     """
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, step: int, operation: MergeJoin) -> None:
         super().__init__(step)

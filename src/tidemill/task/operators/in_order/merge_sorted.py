@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pyarrow as pa
 
 from tidemill.kernels.columns import column
@@ -19,6 +21,8 @@ class MergeSortedOperator(Operator):
     Holds of each input what is not smaller than the newest key of all others. At a reset barrier all of it comes out.
     It cannot keep its state, as a merge join.
     """
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, step: int, operation: MergeSorted) -> None:
         super().__init__(step)

@@ -16,6 +16,8 @@ from tidemill.task.program import Gather, PartRows
 class PartRowsOperator(Operator):
     """Holds nothing at a barrier, of either kind; batches are sent in turn from the first pipeline on."""
 
+    holds_state: ClassVar[bool] = False
+
     parts_rows: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: PartRows) -> None:
@@ -51,6 +53,8 @@ class GatherOperator(Operator):
     Rows come in the order of the batches that they were parted from, those of one batch by pipeline; behind them what
     the pipelines held at the barrier, by pipeline.
     """
+
+    holds_state: ClassVar[bool] = False
 
     gathers: ClassVar[bool] = True
 

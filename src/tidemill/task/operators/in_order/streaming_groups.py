@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,8 @@ class StreamingGroupsOperator(Operator):
     barrier gives two rows. Without keys there is one group for each barrier, also over nothing. It cannot keep its
     state: ``aggregate`` can.
     """
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, step: int, operation: StreamingGroups) -> None:
         super().__init__(step)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tidemill.task.dataflow.deltas import Delta
 from tidemill.task.dataflow.operator import Context, Output, SourceOperator, carries_out
 from tidemill.task.program import GiveRows
@@ -10,6 +12,8 @@ from tidemill.task.program import GiveRows
 @carries_out(GiveRows)
 class GiveRowsOperator(SourceOperator):
     """All rows before each barrier where state is forgotten, and before the first one where it is kept."""
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, step: int, operation: GiveRows) -> None:
         super().__init__(step)

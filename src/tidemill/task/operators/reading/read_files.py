@@ -22,6 +22,8 @@ class ReadFilesOperator(SourceOperator):
     queue; the number of a split is the sequence number of its rows.
     """
 
+    holds_state: ClassVar[bool] = False
+
     per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: ReadFiles) -> None:
@@ -33,7 +35,7 @@ class ReadFilesOperator(SourceOperator):
     def begin(self, context: Context) -> None:
         """Go on behind a barrier."""
         super().begin(context)
-        self.sequence = 0
+        self.sequence = ()
 
     def get_output(self) -> Output | None:
         """Rows of the next buffer."""
@@ -42,9 +44,14 @@ class ReadFilesOperator(SourceOperator):
                 taken = self.splits.take()
                 if taken is None:
                     return None
-                self.sequence, split = taken
+                number, split = taken
+                self.sequence = (number,)
                 self._open = self.operation.files.read(split)
-            batch = next(self._open, None)
+            try:
+                batch = next(self._open, None)
+            except BaseException:
+                self._open = None
+                raise
             if batch is not None:
                 return Output(Delta(batch))
             self._open = None
@@ -53,9 +60,9 @@ class ReadFilesOperator(SourceOperator):
         """Queue a split."""
         self.splits.add(split)
 
-    def progress(self) -> int:
+    def progress(self) -> tuple[int, ...]:
         """The number of the open split, or of the one that is taken next."""
-        return self.sequence if self._open is not None else self.splits.next_number
+        return self.sequence if self._open is not None else (self.splits.next_number,)
 
     def request_barrier(self) -> None:
         """Queue the barrier."""

@@ -20,6 +20,8 @@ _WEIGHT = "__weight"
 class ArrowFilterOperator(Operator):
     """Holds nothing at a barrier, of either kind: each batch is filtered as it comes."""
 
+    holds_state: ClassVar[bool] = False
+
     per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: ArrowFilter) -> None:
@@ -43,6 +45,8 @@ class ArrowFilterOperator(Operator):
 @carries_out(ArrowColumns)
 class ArrowColumnsOperator(Operator):
     """Holds nothing at a barrier, of either kind: each batch is computed as it comes."""
+
+    holds_state: ClassVar[bool] = False
 
     per_item: ClassVar[bool] = True
 

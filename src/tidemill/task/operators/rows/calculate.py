@@ -21,6 +21,8 @@ class CalculateOperator(Operator):
     Rows that fail are left out and reported: their views are failing until they are deleted.
     """
 
+    holds_state: ClassVar[bool] = False
+
     per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: Calculate) -> None:

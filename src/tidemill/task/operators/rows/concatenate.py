@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tidemill.task.dataflow.deltas import Item
 from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.program import Concatenate
@@ -10,6 +12,8 @@ from tidemill.task.program import Concatenate
 @carries_out(Concatenate)
 class ConcatenateOperator(Operator):
     """Holds nothing: passes on what comes in. In a task all of the first input comes first, then all of the second."""
+
+    holds_state: ClassVar[bool] = False
 
     def __init__(self, step: int, operation: Concatenate) -> None:
         super().__init__(step)

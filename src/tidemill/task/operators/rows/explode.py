@@ -24,6 +24,8 @@ from tidemill.task.program import Explode
 class ExplodeOperator(Operator):
     """Stateless: each row that comes out has the weight of the row it comes from."""
 
+    holds_state: ClassVar[bool] = False
+
     per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: Explode) -> None:

@@ -16,6 +16,8 @@ from tidemill.task.program import RepeatRows
 class RepeatRowsOperator(Operator):
     """Stateless: a row is not copied, its weight is multiplied."""
 
+    holds_state: ClassVar[bool] = False
+
     per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: RepeatRows) -> None:

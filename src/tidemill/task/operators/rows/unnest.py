@@ -25,6 +25,8 @@ class UnnestOperator(Operator):
     been: no array lies on both sides of it.
     """
 
+    holds_state: ClassVar[bool] = False
+
     per_item: ClassVar[bool] = True
 
     def __init__(self, step: int, operation: Unnest) -> None:
