@@ -75,6 +75,11 @@ def resident_bytes(pid: int) -> int:
     return _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS:") << 10
 
 
+def anonymous_bytes(pid: int) -> int:
+    """As :func:`resident_bytes`, without pages of files that are mapped."""
+    return _kilobytes(Path(f"/proc/{pid}/status"), "RssAnon:") << 10
+
+
 def proportional_bytes(pid: int) -> int:
     """As :func:`resident_bytes`, with pages that processes share counted in parts."""
     return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") << 10

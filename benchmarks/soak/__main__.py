@@ -48,6 +48,9 @@ def main() -> int:
     options.add_argument("--minutes", type=float, default=usual)
     options.add_argument("--small", action="store_true", help="half a minute")
     options.add_argument("--seed", type=int, default=int(os.environ.get("TIDEMILL_SEED") or new_seed()))
+    options.add_argument(
+        "--calm", type=float, default=0.5, help="the part at the end in which the server is not killed"
+    )
     options.add_argument("--master", default="local[2]", help="of Spark; local-cluster[2,1,1024] kills executors, too")
     options.add_argument("--keep", help="a directory that is kept, for what went wrong")
     given = options.parse_args()
@@ -55,7 +58,7 @@ def main() -> int:
     heading(f"soak: {minutes:g} minutes, seed {given.seed}, master {given.master}")
     seconds = 60 * minutes
     plan = Plan(seconds, kill_seconds=max(10.0, min(75.0, seconds / 4)), warm_up_seconds=min(120.0, seconds / 8),
-                master=given.master)  # fmt: skip
+                master=given.master, calm=given.calm)  # fmt: skip
     try:
         if given.keep:
             place = Path(given.keep)

@@ -11,17 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.processes import descendants, is_java, proportional_bytes, resident_bytes
+from benchmarks.processes import anonymous_bytes, descendants, is_java, proportional_bytes, resident_bytes
 from benchmarks.server_process import ServerProcess
 
-KINDS = ("server", "java", "workers", "all")
+KINDS = ("server", "server without mapped files", "java", "workers", "all")
 
 
 @dataclass(frozen=True)
 class Sample:
     """At a time: MB by kind of process, open files and threads of the server, files and MB below the root.
 
-    Pages that workers share with one another count in parts (PSS), those of the server and of Java whole (RSS).
+    Pages that workers share with one another count in parts (PSS), those of the server and of Java whole (RSS). Mapped
+    files of state are part of RSS as long as the system has room for them.
     """
 
     at: float
@@ -81,6 +82,7 @@ def _sample(server: ServerProcess) -> Sample:
     below = descendants(pid)
     megabytes = {
         "server": _resident(pid),
+        "server without mapped files": anonymous_bytes(pid) / 2**20,
         "java": sum(_resident(p) for p in below if is_java(p)),
         "workers": sum(_proportional(p) for p in below if not is_java(p)),
     }
@@ -88,7 +90,7 @@ def _sample(server: ServerProcess) -> Sample:
     return Sample(
         time.monotonic(),
         pid,
-        {**megabytes, "all": sum(megabytes.values())},
+        {**megabytes, "all": sum(megabytes[kind] for kind in ("server", "java", "workers"))},
         len(list(Path(f"/proc/{pid}/fd").iterdir())),
         len(list(Path(f"/proc/{pid}/task").iterdir())),
         len(files),

@@ -77,9 +77,11 @@ class Plan:
     kill_seconds : float
         Between two kills of the server; the first one comes after half of it.
     observe : bool
-        Whether the server is restarted at half-time, and not killed any more, so that its memory can be observed.
+        Whether the server is restarted before the calm part, and not killed in it, so that its memory can be observed.
     warm_up_seconds : float
         Of the process whose memory is observed.
+    calm : float
+        The part at the end in which the server is not killed.
     """
 
     seconds: float
@@ -88,6 +90,7 @@ class Plan:
     observe: bool = True
     warm_up_seconds: float = 120.0
     master: str = "local[2]"
+    calm: float = 0.5
 
 
 def run(place: Path, seed: int, plan: Plan) -> Result:
@@ -143,13 +146,13 @@ def _act(world: World, plan: Plan) -> None:
     """Actions at random until the time is over."""
     functions, weights = zip(*_ACTIONS, strict=True)
     begin = time.monotonic()
-    end, half = begin + plan.seconds, begin + plan.seconds / 2
+    end, calm = begin + plan.seconds, begin + plan.seconds * (1 - plan.calm)
     compare, kill, restarted = begin + plan.checkpoint_seconds, begin + plan.kill_seconds / 2, False
     while (now := time.monotonic()) < end or (kill < end and not restarted):  # a kill that is due is not left out
         if now > kill and not restarted:
             kill = time.monotonic() + plan.kill_seconds
             kills.kill_server(world)
-        elif now > half and plan.observe and not restarted:
+        elif now > calm and plan.observe and not restarted:
             restarted = True
             kills.restart(world)
         elif now > compare:
