@@ -9,8 +9,8 @@ from operator_runs import changes, run
 from tidemill.schema import TIMESTAMP
 from tidemill.task.build import build
 from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.expanding import MOST_ROWS
 from tidemill.task.expressions import Call, Literal, Ref
-from tidemill.task.operators.rows.explode import _MOST_ROWS
 from tidemill.task.program import Explode
 from tidemill.testing import MemoryContext, Row
 
@@ -49,12 +49,12 @@ def test_fields_of_structs_and_entries_of_maps() -> None:
 def test_large_arrays_come_in_pieces() -> None:
     call = Call("sequence", (Literal(1, INT), Ref(0, INT)), pa.list_(INT), True)
     explode = Explode(call, (0,), position=False, spread=False, outer=False)
-    delta = Delta(batch_of([pa.array([_MOST_ROWS, 3, _MOST_ROWS, None, 2], INT)], 5))
+    delta = Delta(batch_of([pa.array([MOST_ROWS, 3, MOST_ROWS, None, 2], INT)], 5))
     outputs = run(build(0, explode), MemoryContext(), [(delta, 0)])
     assert 2 <= len(outputs) <= 3
-    assert max(len(o.item) for o in outputs) <= _MOST_ROWS
+    assert max(len(o.item) for o in outputs) <= MOST_ROWS
     total = pa.concat_arrays([o.item.batch.column(1) for o in outputs])  # type: ignore[union-attr]
-    assert len(total) == 2 * _MOST_ROWS + 5
+    assert len(total) == 2 * MOST_ROWS + 5
     assert total[-2:].to_pylist() == [1, 2]
 
 

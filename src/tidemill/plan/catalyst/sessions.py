@@ -38,5 +38,7 @@ def active_session(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not None:
+        if before is None:
+            sessions.clearActiveSession()
+        else:
             sessions.setActiveSession(before._jsparkSession)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 _Int64s = npt.NDArray[np.int64]
 
-_MOST_ROWS = 1 << 18
+MOST_ROWS = 1 << 18
 """Rows that are made at once, fewer where they are large."""
 
 
@@ -27,7 +27,7 @@ def widths(columns: list[pa.Array[Any]], rows: int) -> _Int64s:
 
 
 def pieces(counts: _Int64s, widths: _Int64s, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of the rows that come out, of about so many bytes each, and no more than ``_MOST_ROWS``."""
+    """Ranges of the rows that come out, of about so many bytes each, and no more than ``MOST_ROWS``."""
     ends, sizes = np.cumsum(counts), np.cumsum(counts * widths)
     row, start = 0, 0
     while row < len(counts):
@@ -37,7 +37,7 @@ def pieces(counts: _Int64s, widths: _Int64s, most_bytes: int) -> Iterator[tuple[
             stop = int(ends[stop_row - 1])
         else:  # one row gives more than that
             stop = min(int(ends[row]), start + max(1, most_bytes // int(widths[row])))
-        stop = min(stop, start + _MOST_ROWS)
+        stop = min(stop, start + MOST_ROWS)
         if stop > start:
             yield start, stop
         start = stop

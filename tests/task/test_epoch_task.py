@@ -15,6 +15,7 @@ from tidemill.sources.split import Split
 from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.dataflow.deltas import Keyed
 from tidemill.task.dataflow.operator import Output
+from tidemill.task.epoch_task import EpochTask, outgoing
 from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.program import (
     Calculate,
@@ -30,7 +31,6 @@ from tidemill.task.program import (
     TableSource,
     multiset_table,
 )
-from tidemill.task.task import Task, outgoing
 from tidemill.testing import MemoryContext, keyed_rows
 
 ERRORS = multiset_table("errors", STORED_ERRORS.types, 2)
@@ -69,7 +69,7 @@ def split_of(directory: Path, text: str) -> Split:
     return Split("t", str(path), 0, status.st_size, status.st_size, status.st_mtime_ns, False)
 
 
-def drain(task: Task) -> list[tuple[int, Output]]:
+def drain(task: EpochTask) -> list[tuple[int, Output]]:
     task.request_barrier()
     found = []
     while (produced := task.next()) is not None or task.pending is not None:
@@ -88,7 +88,7 @@ def leaving(outputs: list[tuple[int, Output]]) -> dict[int, list[tuple[object, .
 
 
 def test_every_consumer_sees_every_row(tmp_path: Path) -> None:
-    task, context = Task(FAN_OUT, 0), MemoryContext()
+    task, context = EpochTask(FAN_OUT, 0), MemoryContext()
     task.begin(context)
     task.add_split(0, split_of(tmp_path, "1,5\n2,-1\n"))
     task.add_split(0, split_of(tmp_path, "1,7\n"))
@@ -103,7 +103,7 @@ def test_every_consumer_sees_every_row(tmp_path: Path) -> None:
 
 
 def test_one_task_serves_many_epochs(tmp_path: Path) -> None:
-    task, context = Task(FAN_OUT, 0), MemoryContext()
+    task, context = EpochTask(FAN_OUT, 0), MemoryContext()
     for epoch in range(1, 30):
         task.begin(context)
         if epoch % 3:
@@ -117,7 +117,7 @@ def test_one_task_serves_many_epochs(tmp_path: Path) -> None:
 
 
 def test_a_barrier_without_any_input() -> None:
-    task, context = Task(FAN_OUT, 0), MemoryContext()
+    task, context = EpochTask(FAN_OUT, 0), MemoryContext()
     for _ in range(3):
         task.begin(context)
         assert drain(task) == []
@@ -126,7 +126,7 @@ def test_a_barrier_without_any_input() -> None:
 
 
 def test_items_come_in_by_port() -> None:
-    task, context = Task(FAN_OUT, 1), MemoryContext()
+    task, context = EpochTask(FAN_OUT, 1), MemoryContext()
     for text, expected in (("+ 1 5", {(1, 5): 1}), ("+ 1 2 | + 2 2", {(1, 5): -1, (1, 7): 1, (2, 2): 1})):
         task.begin(context)
         for item, port in keyed(SUMS, pairs(text)):
@@ -141,7 +141,7 @@ def test_rows_leave_for_later_depths_only_as_asked() -> None:
 
 
 def test_no_input_while_a_barrier_is_in_progress(tmp_path: Path) -> None:
-    task = Task(FAN_OUT, 0)
+    task = EpochTask(FAN_OUT, 0)
     task.begin(MemoryContext())
     split = split_of(tmp_path, "1,1\n")
     task.request_barrier()
@@ -151,7 +151,7 @@ def test_no_input_while_a_barrier_is_in_progress(tmp_path: Path) -> None:
     assert "add_split" in caught.value.got
     assert drain(task) == [], "asked twice, a barrier is one barrier"
     assert task.barriers == 1
-    deeper = Task(FAN_OUT, 1)
+    deeper = EpochTask(FAN_OUT, 1)
     deeper.begin(MemoryContext())
     deeper.request_barrier()
     with pytest.raises(TidemillError, match="TM7010"):
@@ -159,7 +159,7 @@ def test_no_input_while_a_barrier_is_in_progress(tmp_path: Path) -> None:
 
 
 def test_no_results_before_a_barrier_is_requested(tmp_path: Path) -> None:
-    task = Task(FAN_OUT, 0)
+    task = EpochTask(FAN_OUT, 0)
     task.begin(MemoryContext())
     task.add_split(0, split_of(tmp_path, "1,1\n"))
     with pytest.raises(TidemillError, match="TM7011"):
@@ -167,14 +167,14 @@ def test_no_results_before_a_barrier_is_requested(tmp_path: Path) -> None:
     assert len(drain(task)) == 2
     with pytest.raises(TidemillError, match="TM7011"):
         task.next()
-    unbegun = Task(FAN_OUT, 0)
+    unbegun = EpochTask(FAN_OUT, 0)
     unbegun.request_barrier()
     with pytest.raises(TidemillError, match="TM7011"):
         unbegun.next()
 
 
 def test_no_more_splits_ends_the_task(tmp_path: Path) -> None:
-    task = Task(FAN_OUT, 0)
+    task = EpochTask(FAN_OUT, 0)
     task.begin(MemoryContext())
     task.add_split(0, split_of(tmp_path, "1,1\n"))
     task.request_barrier()
@@ -195,7 +195,7 @@ def test_a_pipeline_drains_before_its_consumer() -> None:
         (Concatenate(), (2, 3), 1),
         (StoreRows(VIEW), (4,), 1),
     )
-    task, context = Task(joint, 1), MemoryContext()
+    task, context = EpochTask(joint, 1), MemoryContext()
     task.begin(context)
     for item, port in keyed(SUMS, pairs("+ 1 5")):
         task.add_item(2, port, item)
@@ -213,7 +213,7 @@ def test_a_row_that_fails_is_left_out_by_its_step_and_no_other(tmp_path: Path) -
         (Calculate(POSITIVE, None), (0,), 0),
         (StoreRows(VIEW), (3,), 0),
     )
-    task, context = Task(failing, 0), MemoryContext()
+    task, context = EpochTask(failing, 0), MemoryContext()
     task.begin(context)
     task.add_split(0, split_of(tmp_path, "-1,1\n1,2\n"))
     task.add_split(0, split_of(tmp_path, "-5,5\n"))
