@@ -16,6 +16,14 @@ MOST_ROWS = 1 << 18
 """Rows that are made at once, fewer where they are large."""
 
 
+def owners_of(offsets: _Int64s, start: int, stop: int) -> _Int64s:
+    """For each of the places ``start`` to ``stop - 1`` its row; row i has those from ``offsets[i]`` on."""
+    first = int(np.searchsorted(offsets, start, side="right")) - 1
+    last = int(np.searchsorted(offsets, stop, side="left"))
+    bounds = np.clip(offsets[first : last + 1], start, stop)
+    return np.repeat(np.arange(first, last), np.diff(bounds))
+
+
 def widths(columns: list[pa.Array[Any]], rows: int) -> _Int64s:
     """About how many bytes each row has: texts as they are, other columns by the average."""
     found = np.full(rows, 16, np.int64)

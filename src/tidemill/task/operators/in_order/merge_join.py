@@ -15,8 +15,10 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.merge.merge import segment_starts
 from tidemill.state.runs.searching import locate_prefixes
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of, single_rows
+from tidemill.task.dataflow.expanding import owners_of
 from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.dataflow.sorted_rows import SortedRows
+from tidemill.task.functions.columns.lists import offsets_of
 from tidemill.task.program import MergeJoin
 
 _Ints = npt.NDArray[np.int64]
@@ -127,14 +129,16 @@ class MergeJoinOperator(Operator):
             unmatched = _unmatched(lows, highs, len(right[1]))
         # Places in the order of the output: left rows where their key would be among the right ones, unmatched right
         # rows behind the left ones that are there.
-        order = np.argsort(np.concatenate([2 * lows, 2 * unmatched + 1]), kind="stable")
+        order = np.arange(len(lows))
+        if len(unmatched):
+            order = np.argsort(np.concatenate([2 * lows, 2 * unmatched + 1]), kind="stable")
         counts = np.concatenate([counts, np.ones(len(unmatched), np.int64)])[order]
-        ends = np.cumsum(counts)
-        total = int(ends[-1]) if len(ends) else 0
+        offsets = offsets_of(counts)
+        total = int(offsets[-1])
         for start in range(0, total, _OUTPUT_ROWS):
             places = np.arange(start, min(total, start + _OUTPUT_ROWS))
-            entry = np.searchsorted(ends, places, side="right")
-            within = places - (ends[entry] - counts[entry])
+            entry = owners_of(offsets, start, start + len(places))
+            within = places - offsets[entry]
             source = order[entry]
             of_left = source < len(found)
             left_rows = np.where(of_left, source, 0)

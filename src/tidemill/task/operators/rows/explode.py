@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
-from tidemill.task.dataflow.expanding import pieces, widths
+from tidemill.task.dataflow.expanding import owners_of, pieces, widths
 from tidemill.task.dataflow.failing_row import passing_parts
 from tidemill.task.dataflow.matching import slice_bytes
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
@@ -58,9 +58,8 @@ class ExplodeOperator(Operator):
         values = cast("pa.StructArray", lists.values).flatten() if spread else [lists.values]
         elements = sum(v.nbytes for v in values) // max(1, len(lists.values))
         for start, stop in pieces(counts, widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
-            places = np.arange(start, stop)
-            owners = np.searchsorted(offsets, places, side="right") - 1
-            index = places - offsets[owners]
+            owners = owners_of(offsets, start, stop)
+            index = np.arange(start, stop) - offsets[owners]
             missing = index >= lists.lengths[owners]
             taken = column(np.where(missing, 0, lists.offsets[owners] + index), missing)
             found = [c.take(column(owners)) for c in kept]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
-from tidemill.task.dataflow.expanding import pieces, widths
+from tidemill.task.dataflow.expanding import owners_of, pieces, widths
 from tidemill.task.dataflow.matching import slice_bytes
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.lists import offsets_of, take_apart
@@ -53,9 +53,8 @@ class UnnestOperator(Operator):
         each = sum(v.nbytes // max(1, len(v)) for _, columns in values for v in columns)
         offsets = offsets_of(counts)
         for start, stop in pieces(counts, widths(kept, rows) + each, slice_bytes(self.context.budget)):
-            places = np.arange(start, stop)
-            owners = np.searchsorted(offsets, places, side="right") - 1
-            index = places - offsets[owners]
+            owners = owners_of(offsets, start, stop)
+            index = np.arange(start, stop) - offsets[owners]
             made: list[pa.Array[Any]] = [c.take(column(owners)) for c in kept]
             for found, columns in values:
                 missing = index >= found.lengths[owners]
