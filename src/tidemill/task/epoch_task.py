@@ -24,7 +24,7 @@ from tidemill.task.dataflow.deltas import Item
 from tidemill.task.dataflow.exchange import ExchangeSink, ExchangeSource, LocalExchange
 from tidemill.task.dataflow.operator import Context, Operator, OperatorStats, Output, SourceOperator
 from tidemill.task.driver import Driver, Pause
-from tidemill.task.program import Program, Step
+from tidemill.task.program import Program, Step, consumers_of
 from tidemill.task.view_limits import ViewLimits
 
 
@@ -203,7 +203,7 @@ def _wire(
 ) -> list[Driver]:
     """Cut the steps of one depth into pipelines, in topological order."""
     steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
-    consumers = _consumers(steps)
+    consumers = consumers_of(steps)
     sent = outgoing(program, depth)
     leaving: dict[int, frozenset[int]] = {i: frozenset(port for step, port in sent if step == i) for i in steps}
     exchanges: dict[int, LocalExchange] = {}
@@ -236,16 +236,6 @@ def _wire(
             operators.append(ExchangeSink(at, targets, leaving[at]))
         drivers.append(Driver(tuple(operators), limits))
     return drivers
-
-
-def _consumers(steps: dict[int, Step]) -> dict[int, list[tuple[int, int, int]]]:
-    """For each step, who reads it at this depth: (consumer, its input port, the output port read)."""
-    found: dict[int, list[tuple[int, int, int]]] = {i: [] for i in steps}
-    for number, step in steps.items():
-        for port, source in enumerate(step.inputs):
-            if source.step in steps:
-                found[source.step].append((number, port, source.port))
-    return found
 
 
 def _chained(

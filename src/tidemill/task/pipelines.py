@@ -28,7 +28,7 @@ from tidemill.task.dataflow.ordered_exchange import (
     Sequence,
 )
 from tidemill.task.driver import Driver, Pause
-from tidemill.task.program import Program, Step
+from tidemill.task.program import Program, consumers_of
 
 RESULTS = 8
 """Items of output that wait for the caller when the task has threads."""
@@ -419,7 +419,7 @@ class _Wiring:
         self._steps = program.steps
         self._copies, self._lock = copies, lock
         self._operators = [build(number, step.operation) for number, step in enumerate(self._steps)]
-        self._readers = _readers(program.steps)
+        self._readers = consumers_of(dict(enumerate(program.steps)))
         self._exchanges: dict[int, OrderedExchange] = {}
         self.sources: dict[int, list[SourceOperator]] = {}
 
@@ -485,12 +485,3 @@ class Passing(Operator):
     def add_input(self, item: Item, port: int) -> None:
         """Take an item."""
         self._pending.put(Output(item))
-
-
-def _readers(steps: tuple[Step, ...]) -> list[list[tuple[int, int, int]]]:
-    """For each step who reads it: (reader, its input, the output port read), by reader and input."""
-    found: list[list[tuple[int, int, int]]] = [[] for _ in steps]
-    for number, step in enumerate(steps):
-        for port, source in enumerate(step.inputs):
-            found[source.step].append((number, port, source.port))
-    return found

@@ -434,7 +434,7 @@ class Task:
             raise self._error
 
     def _name(self, source: str | Named) -> str:
-        name = source if isinstance(source, str) else source.name
+        name = source if isinstance(source, str) else str(getattr(source, "name", source))
         if name not in self._sources:
             raise TidemillError(
                 "TM9013",

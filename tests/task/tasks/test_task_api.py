@@ -268,10 +268,12 @@ def test_what_is_no_plan_and_no_split(scan: Scan) -> None:
         lambda: scan.select(5),  # type: ignore[arg-type]
         lambda: scan.lookup_join(rows, "n"),  # type: ignore[arg-type]
         lambda: scan.lookup_join(index(rows, "n"), ()),
+        lambda: scan.merge_join(scan, 5),  # type: ignore[arg-type]
         lambda: merge_sorted(scan, on=()),
         lambda: values(5),  # type: ignore[arg-type]
     ):
         assert number_of(wrong) == "TM4003"
+    assert number_of(lambda: Task(scan).add_split(scan.limit(1), scan.splits()[0])) == "TM9013"  # type: ignore[arg-type]
     assert number_of(lambda: index(rows, "m")) == "TM4006"
     assert number_of(lambda: scan.select("n", "n")) == "TM9023"
     assert number_of(lambda: values(pa.Table.from_arrays([[1], [2]], names=["n", "n"]))) == "TM9023"

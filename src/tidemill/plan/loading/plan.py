@@ -204,6 +204,8 @@ class Plan:
         """
         if how not in ("inner", "left", "right", "full", "semi", "anti"):
             raise bad_option("how", repr(how), "inner, left, right, full, semi or anti")
+        if not isinstance(on, str | Sequence):
+            raise bad_option("on", repr(on), "names of columns")
         pairs = tuple((c, c) if isinstance(c, str) else c for c in ((on,) if isinstance(on, str) else on))
         if not pairs:
             raise bad_option("on", repr(on), "names of columns")

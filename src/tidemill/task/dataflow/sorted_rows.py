@@ -91,11 +91,6 @@ class SortedRows:
         )
 
     @property
-    def first(self) -> bytes | None:
-        """The key of the oldest row that has not been taken."""
-        return self._keys[0][0] if self._keys else None
-
-    @property
     def newest(self) -> bytes | None:
         """The key of the newest row that has not been taken."""
         return self._keys[-1][len(self._keys[-1]) - 1] if self._keys else None

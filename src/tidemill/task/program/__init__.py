@@ -16,7 +16,16 @@ from tidemill.task.program.in_order_steps import (
 from tidemill.task.program.join_steps import JoinChanges, LookupJoin, SemiChanges
 from tidemill.task.program.operation import Operation
 from tidemill.task.program.order_steps import TopChanges, WindowChanges
-from tidemill.task.program.programs import TABLE_STEPS, Input, Program, ReadPlan, Step, ViewLimit, ViewSnapshot
+from tidemill.task.program.programs import (
+    TABLE_STEPS,
+    Input,
+    Program,
+    ReadPlan,
+    Step,
+    ViewLimit,
+    ViewSnapshot,
+    consumers_of,
+)
 from tidemill.task.program.recursion_steps import RecursionJoin, RecursionPath, RecursiveChanges
 from tidemill.task.program.row_steps import (
     Arrange,
@@ -83,5 +92,6 @@ __all__ = [
     "ViewSnapshot",
     "WindowChanges",
     "changes_probe_left",
+    "consumers_of",
     "multiset_table",
 ]

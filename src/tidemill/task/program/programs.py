@@ -10,7 +10,7 @@ Program objects are immutable and picklable: plain data, no Spark, no open files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -122,3 +122,13 @@ class Program:
     def supersteps(self) -> int:
         """Number of Spark stages an epoch takes."""
         return 1 + max((s.depth for s in self.steps), default=0)
+
+
+def consumers_of(steps: Mapping[int, Step]) -> dict[int, list[tuple[int, int, int]]]:
+    """The consumers of each step among some: their number, their input port, and the output port that they read."""
+    found: dict[int, list[tuple[int, int, int]]] = {number: [] for number in steps}
+    for number, step in steps.items():
+        for port, source in enumerate(step.inputs):
+            if source.step in steps:
+                found[source.step].append((number, port, source.port))
+    return found
