@@ -8,6 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tidemill.errors import TidemillError
+
+JOBS, RESIDENT = "jobs", "resident"
+"""Values of the setting ``mode``."""
+
 POSITIVE: Mapping[str, float] = {"least": 1}
 """Metadata of a setting that cannot be 0. ``least`` and ``most`` are the bounds of a number, 0 and none by default."""
 
@@ -20,6 +25,10 @@ class Settings:
     ----------
     master : str
         URL of the Spark master. By default that in the environment variable ``TIDEMILL_MASTER``, else ``local[*]``.
+    mode : str
+        ``jobs``: an epoch is a Spark job. ``resident``: small epochs (``small_epoch_bytes``) run in a task that stays,
+        without the 10 to 20 ms of a job; it takes a slot of Spark for itself, which a local master has in addition to
+        those of its URL. By default that in the environment variable ``TIDEMILL_MODE``, else ``jobs``.
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.
     split_bytes : int
@@ -81,6 +90,9 @@ class Settings:
     """
 
     master: str = field(default_factory=lambda: os.environ.get("TIDEMILL_MASTER", "local[*]"))
+    mode: str = field(
+        default_factory=lambda: os.environ.get("TIDEMILL_MODE", JOBS), metadata={"choices": (JOBS, RESIDENT)}
+    )
     epoch_bytes: int = field(default=16 << 20, metadata=POSITIVE)
     split_bytes: int = field(default=4 << 20, metadata=POSITIVE)
     partitions: int = 0
@@ -102,6 +114,17 @@ class Settings:
     time_zone: str = ""
     spark_conf: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.mode not in (allowed := choices(Settings, "mode")):
+            raise TidemillError(
+                "TM7006", "a setting cannot have this value", got=f"mode={self.mode}", hint=" or ".join(allowed)
+            )
+
+    @property
+    def resident_tasks(self) -> int:
+        """Slots of Spark that are taken as long as the mill is open."""
+        return 1 if self.mode == RESIDENT else 0
+
 
 def described_settings(declared: type[Any] = Settings) -> list[tuple[str, str, str]]:
     """Name, default as text, and first sentence of the docstring of each setting, in their order.
@@ -119,6 +142,11 @@ def bounds(declared: type[Any], name: str) -> tuple[float, float | None]:
     """The least and the largest value of a setting that is a number; no largest one for None."""
     metadata = next(f.metadata for f in fields(declared) if f.name == name)
     return metadata.get("least", 0), metadata.get("most")
+
+
+def choices(declared: type[Any], name: str) -> tuple[str, ...]:
+    """The values that a setting can have; none named for one that takes any."""
+    return next((f.metadata.get("choices", ()) for f in fields(declared) if f.name == name), ())
 
 
 def _shown(name: str, value: object) -> str:

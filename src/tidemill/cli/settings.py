@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, get_type_hints
 
-from tidemill.config import Settings, bounds
+from tidemill.config import Settings, bounds, choices
 from tidemill.errors import TidemillError
 from tidemill.options.kinds import parse_size
 
@@ -91,7 +91,8 @@ def _value(declared: type[Any], name: str, text: str) -> tuple[object | None, st
     """The value that a text stands for, None for one that is none, and what would be one."""
     kind = get_type_hints(declared)[name]
     if kind is str:
-        return text, "a text"
+        allowed = choices(declared, name)
+        return text if not allowed or text in allowed else None, " or ".join(allowed) or "a text"
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower()), "true or false"
     if kind == tuple[str, ...]:

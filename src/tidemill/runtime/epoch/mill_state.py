@@ -84,7 +84,8 @@ class MillState:
         positions = last.catalog.get("sinks", {}) if last else {}
         self.catalog = replace(self.catalog, sinks=self.deliveries.begin(self.catalog.sinks, positions))
         self._not_begun: set[str] = set(last.catalog["fresh"]) if last else set()
-        self.partitions = settings.partitions or context.defaultParallelism
+        slots = max(1, context.defaultParallelism - settings.resident_tasks)
+        self.partitions = settings.partitions or slots
         self.catalyst = Catalyst(self.spark, self.catalog.time_zone)
         for name in (*self.catalog.tables, *self.catalog.views):
             self.catalyst.register(name, self.catalog.described(name)[0])
@@ -95,9 +96,9 @@ class MillState:
         self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
         self._outgrown = small_tables.Outgrown(settings.broadcast_bytes)
         self._catalog_json: tuple[Catalog, dict[str, Any]] | None = None
-        self._task_memory = share_of_task(settings.memory_bytes, context.defaultParallelism)
+        self._task_memory = share_of_task(settings.memory_bytes, slots + settings.resident_tasks)
         policy = Policy(settings.compact_after, settings.compact_bytes).within(self._task_memory)
-        self._compactor = Compactor(context, self.store, context.defaultParallelism - 1, policy, self.observers)
+        self._compactor = Compactor(context, self.store, slots - 1, policy, self.observers)
         self._checkpoints = Checkpoints(
             self._root.log,
             self.store,

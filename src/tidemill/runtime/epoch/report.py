@@ -65,6 +65,8 @@ class EpochReport:
         Per table the number and bytes of files that are listed and not read yet.
     warnings : tuple of str
         Errors that did not stop the epoch and are tried again, such as a failed merge of state files.
+    resident : bool
+        Whether it ran in a task that stays (the setting ``mode``), not as a Spark job.
     program : Program or None
         What the epoch ran: ``operators`` are its steps, in their order. It differs from that of the epoch before when
         views have come or gone, and where small tables have changed.
@@ -91,6 +93,7 @@ class EpochReport:
     peak_memory_bytes: int = 0
     rows_malformed: int = 0
     waiting: dict[str, tuple[int, int]] = field(default_factory=dict)
+    resident: bool = False
     program: Program | None = None
 
     def __repr__(self) -> str:
@@ -158,5 +161,6 @@ def epoch_report(
         spilled_bytes=sum(r.spilled_bytes for r in run.reports),
         rows_malformed=sum(r.rows_malformed for r in live),
         peak_memory_bytes=max((r.peak_memory_bytes for r in run.reports), default=0),
+        resident=any(r.resident for r in run.reports),
         program=run.prepared.program,
     )

@@ -48,6 +48,9 @@ from tidemill.task.program import StateTable
 ROOM = 10_000
 """The most files of a table that wait to be read. Listing pauses while there are so many."""
 
+_DONE_KEPT = 10_000
+"""Names of files that were read and cannot change, which state is not asked for again."""
+
 
 class ListedFiles(SourceFiles):
     """Files of a table as List finds them.
@@ -76,6 +79,7 @@ class ListedFiles(SourceFiles):
         self._unlisted: set[str] = set()
         self._empty: dict[str, FileInfo] = {}
         self._warned: set[FileInfo] = set()
+        self._done: set[str] = set()
         self.changed_files: list[str] = []
         """Files that have changed since they were read and are not read again; the caller warns of them."""
         self.deleted_files: list[str] = []
@@ -119,7 +123,12 @@ class ListedFiles(SourceFiles):
         self._unlisted.difference_update(paths)
         if not self.policy.by_name:
             return list(paths)
-        return self._without(self._cleaned, self._without(self._list, list(paths)))
+        asked = [p for p in paths if p not in self._done]
+        left = self._without(self._cleaned, self._without(self._list, asked))
+        if len(left) < len(asked) and len(self._done) + len(asked) <= _DONE_KEPT:
+            self._done.update(asked)
+            self._done.difference_update(left)
+        return left
 
     def discover(self, infos: Iterable[FileInfo]) -> int:
         """Take what is new, or has changed, of some files that are listed now; returns how many names were new.

@@ -73,18 +73,13 @@ class EpochJobs:
             cause = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:200])
             raise _failed(cause.strip(), _AGAIN) from error
         reports = [pickle.loads(data) for _, data in records]
-        found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
         first = len(shares) if plan.partitions > 1 else 1
-        self._check_complete(len(found), first + (supersteps - 1) * plan.partitions)
-        unreadable = []
-        for report in found:
-            if isinstance(report.error, UnreadableFilesError):
-                unreadable.append(report.error)
-            elif report.error is not None:
-                raise report.error
-        if unreadable:
-            raise joined(unreadable)
-        return found
+        self._check_complete(len(reports), first + (supersteps - 1) * plan.partitions)
+        return without_errors(reports)
+
+    def close(self) -> None:
+        """Let go of what is reused between epochs."""
+        self._numbers.clear()
 
     def _check_complete(self, reports: int, tasks: int) -> None:
         """TM1020 when tasks have no report: collect() gives what had come when Java ends while it hands out results."""
@@ -97,6 +92,20 @@ class EpochJobs:
         if partitions not in self._numbers:
             self._numbers[partitions] = self._context.parallelize(list(range(partitions)), partitions)
         return self._numbers[partitions]
+
+
+def without_errors(reports: Iterable[TaskReport]) -> list[TaskReport]:
+    """The reports by superstep and partition. Errors as :meth:`EpochJobs.run`."""
+    found = sorted(reports, key=lambda r: (r.depth, r.partition))
+    unreadable = []
+    for report in found:
+        if isinstance(report.error, UnreadableFilesError):
+            unreadable.append(report.error)
+        elif report.error is not None:
+            raise report.error
+    if unreadable:
+        raise joined(unreadable)
+    return found
 
 
 def _failed(cause: str, hint: str) -> TidemillError:
@@ -114,7 +123,12 @@ class _Sent(Broadcast[Program]):  # type: ignore[misc]
     def __init__(self, context: SparkContext, program: Program) -> None:
         self._registry = context._pickled_broadcast_vars
         super().__init__(context, program, self._registry)
+        self._program = program
         self._name = self._jbroadcast.id()
+
+    @property
+    def value(self) -> Program:
+        return self._program
 
     def __reduce__(self) -> tuple[Callable[[int], Broadcast[Program]], tuple[int]]:
         self._registry.add(self)

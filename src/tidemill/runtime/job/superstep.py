@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
-from pyspark import Broadcast
 
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.sources.split import Split, SplitResult
@@ -41,6 +40,14 @@ _TASKS: dict[tuple[str, int], EpochTask] = {}
 _TASKS_KEPT = 16
 
 
+class Sent(Protocol):
+    """A program that tasks have: a Spark broadcast, or what stands for one."""
+
+    @property
+    def value(self) -> Program:
+        """The program."""
+
+
 @dataclass(frozen=True)
 class EpochPlan:
     """What every task of an epoch needs to know.
@@ -52,7 +59,7 @@ class EpochPlan:
     epoch: int
     partitions: int
     store: RunStore
-    program: Broadcast[Program]
+    program: Sent
     tables: dict[str, tuple[Run, ...]]
     memory_bytes: int = 0
 
@@ -70,7 +77,7 @@ class TaskReport:
     """What one successful task attempt did.
 
     ``failing`` has, by step, the weight of failing rows that were left out, and the error of a new one. ``began`` and
-    ``ended`` are in seconds since 1970.
+    ``ended`` are in seconds since 1970. ``resident`` says that the task stays.
     """
 
     depth: int
@@ -85,6 +92,7 @@ class TaskReport:
     peak_memory_bytes: int = 0
     began: float = 0.0
     ended: float = 0.0
+    resident: bool = False
 
 
 @dataclass(frozen=True)

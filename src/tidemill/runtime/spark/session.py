@@ -76,10 +76,16 @@ def check_java() -> int:
     return major
 
 
-def master_with_retries(master: str) -> str:
-    """``local`` masters run a task once; a killed Python worker must be retried there too."""
-    match = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
-    return f"local[{match[1] or '1'},4]" if match else master
+def full_master(master: str, more_slots: int = 0) -> str:
+    """The URL of a ``local`` master with retries and more slots; another one as it is.
+
+    ``local`` masters run a task once; a killed Python worker must be retried there too.
+    """
+    match = re.fullmatch(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?", master.strip())
+    if match is None:
+        return master
+    slots = len(os.sched_getaffinity(0)) if match[1] == "*" and more_slots else match[1] or "1"
+    return f"local[{int(slots) + more_slots if more_slots else slots},{match[2] or 4}]"
 
 
 def driver_java_options(given: str) -> str:
@@ -107,7 +113,7 @@ def create_session(settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
-    builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
+    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, settings.resident_tasks))
     conf = {**_CONF, "spark.sql.session.timeZone": settings.time_zone or UTC, **pools, **settings.spark_conf}
     if _WAREHOUSE not in conf:
         conf[_WAREHOUSE] = _warehouse()

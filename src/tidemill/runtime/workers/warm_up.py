@@ -10,10 +10,8 @@ import pickle
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pyarrow as pa
-from pyspark import Broadcast
 
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Node, Scan
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
@@ -71,7 +69,7 @@ def warm_up() -> None:
         store = RunStore(Objects(place), Path(place))
         sealed: dict[str, tuple[Run, ...]] = {}
         for epoch in (1, 2):
-            plan = EpochPlan(epoch, 1, store, cast("Broadcast[Program]", _Local(program)), sealed)
+            plan = EpochPlan(epoch, 1, store, _Local(program), sealed)
             for run in _epoch(plan, program.supersteps, split):
                 sealed = {**sealed, run.table: (*sealed.get(run.table, ()), run)}
         for id_, table in state_tables(program).items():

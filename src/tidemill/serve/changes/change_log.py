@@ -12,7 +12,7 @@ from tidemill.runtime.read.selection import Selection
 from tidemill.runtime.read.snapshot import Snapshot, first_rows, net
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.encoding import json_rows
-from tidemill.serve.stored.cache import Cache
+from tidemill.serve.stored.cache import Cache, table_bytes
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ChangeLog:
                 found = [net(t) for t in found]  # rows that differ only in columns that were not asked for
             return [ChangeTable((*key, i), epoch, followed.view, t, initial) for i, t in enumerate(found) if t.num_rows]
 
-        return self._cache.get(key, make, lambda made: 200 + sum(t.table.nbytes for t in made))
+        return self._cache.get(key, make, lambda made: sum(table_bytes(t.table) for t in made))
 
     def json(self, change: ChangeTable, time_zone: str) -> bytes:
         """A table as ``{"epoch", "view", "changes"}``."""

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -156,7 +156,7 @@ class Service:
         return self.mill.snapshot().catalog.time_zone
 
     def _note(self, report: EpochReport) -> None:
-        self._reports.append((time.time(), report))
+        self._reports.append((time.time(), replace(report, program=None, operators=(), read=())))
         self._warn(report.warnings)
 
     def _warn(self, warnings: Iterable[str]) -> None:
@@ -165,7 +165,10 @@ class Service:
             self._watch.warn(text)
 
     def reports(self, after: int = 0) -> list[tuple[float, EpochReport]]:
-        """The newest epochs after one, oldest first, with the time at which each was sealed (seconds since 1970)."""
+        """The newest epochs after one, oldest first, with the time at which each was sealed (seconds since 1970).
+
+        Without their programs, operators and splits, which would be most of the memory: :attr:`programs` has the sums.
+        """
         return [(at, r) for at, r in list(self._reports) if r.epoch > after]
 
     def warnings(self) -> list[tuple[float, str]]:

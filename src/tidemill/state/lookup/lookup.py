@@ -139,6 +139,8 @@ def get(
     hits = np.empty((len(filled), len(probes)), np.int64)
     for r, run in enumerate(filled):
         hits[r] = _locate(run, probes, hashes)
+    if hits.size and hits.max() < 0:
+        return _nothing(ops, value_types, len(probes))
     return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
 
 

@@ -1,0 +1,180 @@
+"""A Spark stage whose tasks stay: each connects to this process, and carries out what it is asked until the end.
+
+This process listens; every task of the stage connects to it and shows a token. What is said over a connection is up to
+a :class:`Host`, which is sent to the tasks. A task that is lost, with its process or its machine, is a connection that
+ends; Spark runs it again, and this process runs the stage again when Spark has given it up.
+"""
+
+from __future__ import annotations
+
+import hmac
+import queue
+import secrets
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+from tidemill.runtime.spark.messages import LostError, received, sent
+
+_TOKEN_BYTES = 32
+_MOST_FAILURES = 4
+"""Failures of the stage, one after the other without an answer in between, that are taken for its end."""
+
+
+class Session(Protocol):
+    """A Spark session."""
+
+    sparkContext: Any  # noqa: N815
+
+
+class Host(Protocol):
+    """What a task does, pickled with the stage."""
+
+    def serve(self, connection: socket.socket) -> None:
+        """Carry out what comes over a connection; LostError when that ends."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+
+class ResidentStage:
+    """A stage that begins with it and ends with :meth:`close`.
+
+    Parameters
+    ----------
+    context : pyspark.SparkContext
+        Each of ``tasks`` takes one of its slots for as long.
+    host : Host
+        What the tasks do.
+    tasks : int
+    purpose : str
+        For Spark's pages, and the names of threads.
+    """
+
+    def __init__(self, context: Any, host: Host, tasks: int, purpose: str) -> None:
+        self._context, self._host, self._tasks = context, host, tasks
+        self._token = secrets.token_bytes(_TOKEN_BYTES)
+        self._free: queue.Queue[socket.socket] = queue.Queue()
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._purpose = purpose
+        self._group = f"tidemill {purpose} {uuid.uuid4().hex}"
+        self.closed = False
+        self.welcomed = False
+        """Whether any task has connected."""
+        self.failure: str | None = None
+        """Why the stage is not run any more, except by :meth:`close`."""
+        local = str(context.master).startswith("local")
+        address = "127.0.0.1" if local else str(context.getConf().get("spark.driver.host"))
+        self._listener = socket.create_server((address, 0))
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        """Where tasks connect to."""
+        self._threads = [
+            threading.Thread(target=target, daemon=True, name=f"{purpose}-{name}")
+            for name, target in (("accept", self._accept), ("stage", self._run))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def take(self, timeout: float = 0.0) -> socket.socket | None:
+        """A connection to a task that nobody else uses; None when there is none within ``timeout`` seconds."""
+        try:
+            return self._free.get(timeout=timeout) if timeout else self._free.get_nowait()
+        except queue.Empty:
+            return None
+
+    def give_back(self, connection: socket.socket) -> None:
+        """The task has answered, and can be asked again."""
+        self._failures = 0
+        self._free.put(connection)
+
+    def forget(self, connection: socket.socket) -> None:
+        """End a connection whose task is lost, or is not to go on; a task that lives connects again."""
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
+
+    def _accept(self) -> None:
+        while not self.closed:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            name = f"{self._purpose}-welcome"
+            threading.Thread(target=self._welcome, args=(connection,), daemon=True, name=name).start()
+
+    def _welcome(self, connection: socket.socket) -> None:
+        """Take a connection that shows the token."""
+        connection.settimeout(10)
+        try:
+            known = hmac.compare_digest(received(connection, _TOKEN_BYTES), self._token)
+        except LostError:
+            known = False
+        if not known:
+            connection.close()
+            return
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            if not self.closed:
+                self.welcomed = True
+                self._open.add(connection)
+                self._free.put(connection)
+                return
+        connection.close()
+
+    def _run(self) -> None:
+        """Run the stage, again when it has failed."""
+        serve = partial(_serve, self.address, self._token, self._host)
+        while not self.closed:
+            try:
+                self._context.setJobGroup(self._group, f"{self._purpose} of Tidemill", True)
+                self._context.parallelize(range(self._tasks), self._tasks).foreachPartition(serve)
+            except Exception as error:
+                self._failures += 1
+                if self._failures >= _MOST_FAILURES and not self.closed:
+                    said = " ".join(str(error).split("Driver stacktrace")[0].split())
+                    self.failure = f"{type(error).__name__}: {said[:150]} ... {said[-250:]}"
+                    return
+                time.sleep(0.1 * self._failures)
+
+    def close(self) -> None:
+        """End the stage: its tasks end with their connections. It may be called twice."""
+        with self._lock:
+            self.closed = True
+            open_, self._open = self._open, set()
+        with suppress(Exception):  # the session may be stopped
+            self._context.cancelJobGroup(self._group)
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in open_:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        for thread in self._threads:
+            thread.join(timeout=30)
+
+
+# -- in a task of Spark -----------------------------------------------------------------------------------
+
+
+def _serve(address: tuple[str, int], token: bytes, host: Host, _: Iterable[int]) -> None:
+    """Serve one connection after the other, until nobody listens any more."""
+    while True:
+        try:
+            connection = socket.create_connection(address, timeout=30)
+        except OSError:
+            host.close()
+            return
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection, suppress(LostError):
+            sent(connection, token)
+            host.serve(connection)
