@@ -26,9 +26,10 @@ class Settings:
     master : str
         URL of the Spark master. By default that in the environment variable ``TIDEMILL_MASTER``, else ``local[*]``.
     mode : str
-        ``jobs``: an epoch is a Spark job. ``resident``: small epochs (``small_epoch_bytes``) run in a task that stays,
-        without the 10 to 20 ms of a job; it takes a slot of Spark for itself, which a local master has in addition to
-        those of its URL. By default that in the environment variable ``TIDEMILL_MODE``, else ``jobs``.
+        ``jobs``: an epoch is a Spark job. ``resident``: epochs run in tasks that stay, without the 10 to 20 ms that a
+        job takes, and as much for each exchange. They keep slots of Spark: on a local master as many as there are
+        partitions, in addition to those of its URL; elsewhere one, for small epochs (``small_epoch_bytes``). By default
+        that in the environment variable ``TIDEMILL_MODE``, else ``jobs``.
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.
     split_bytes : int
@@ -119,11 +120,6 @@ class Settings:
             raise TidemillError(
                 "TM7006", "a setting cannot have this value", got=f"mode={self.mode}", hint=" or ".join(allowed)
             )
-
-    @property
-    def resident_tasks(self) -> int:
-        """Slots of Spark that are taken as long as the mill is open."""
-        return 1 if self.mode == RESIDENT else 0
 
 
 def described_settings(declared: type[Any] = Settings) -> list[tuple[str, str, str]]:

@@ -32,6 +32,14 @@ ServerUrl = Annotated[
 ]
 Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
+Mode = Annotated[
+    str | None, typer.Option("--mode", help="jobs: an epoch is a Spark job; resident: it runs in tasks that stay.")
+]
+
+
+def _assignments(mode: str | None, given: list[str] | None) -> list[str]:
+    """What ``--mode`` and ``--set`` assign."""
+    return [*([] if mode is None else [f"mode={mode}"]), *(given or ())]
 
 
 def _settings_help(*declared: type[Any]) -> str:
@@ -52,6 +60,7 @@ def run(
     ] = False,
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="Run for this many seconds.")] = None,
     master: Master = None,
+    mode: Mode = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     given: Annotated[
         list[str] | None,
@@ -73,7 +82,7 @@ def run(
     from tidemill.cli.settings import settings
 
     check_pipeline(pipeline)
-    chosen = settings(master, epoch_bytes, given or ())
+    chosen = settings(master, epoch_bytes, _assignments(mode, given))
     display = Display(log=log)
     with display.reporting():
         display.working("starting Spark")
@@ -130,6 +139,7 @@ def serve(
         bool, typer.Option("--traces", help="Export traces, as the environment variables of OpenTelemetry say.")
     ] = False,
     master: Master = None,
+    mode: Mode = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     given: Annotated[
         list[str] | None,
@@ -145,7 +155,7 @@ def serve(
 
     if pipeline is not None:
         check_pipeline(pipeline)
-    chosen, assigned = settings_of_both(master, epoch_bytes, given or (), ServerSettings)
+    chosen, assigned = settings_of_both(master, epoch_bytes, _assignments(mode, given), ServerSettings)
     options = ServerSettings(
         host=host,
         port=port,

@@ -80,12 +80,12 @@ class SparkStage:
                         given += batch.num_rows - left_out
                         yield batch.slice(left_out)
             except LostError:
-                self._stage.forget(connection)
+                self._stage.forget([connection])
             except BaseException:
-                self._stage.forget(connection)  # also when nobody takes the rest of the rows
+                self._stage.forget([connection])  # also when nobody takes the rest of the rows
                 raise
             else:
-                self._stage.give_back(connection)
+                self._stage.give_back([connection])
                 return
             again = self._take(stopping)
             if again is None:
@@ -105,8 +105,7 @@ class SparkStage:
             if not stage.welcomed and time.monotonic() - began > _PATIENCE:
                 began = time.monotonic()
                 warnings.warn(_no_slot().message(), stacklevel=2)
-            connection = stage.take(timeout=0.05)
-            if connection is not None:
+            for connection in stage.take(timeout=0.05):
                 return connection
         return None
 

@@ -60,7 +60,7 @@ from tidemill.runtime.job.epoch_job import EpochJobs
 from tidemill.runtime.job.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.job.epoch_run import EpochRun, run_until_right
 from tidemill.runtime.job.epoch_work import must_begin, share_out, snapshot_steps, tables_of
-from tidemill.runtime.job.resident_epochs import ResidentEpochs
+from tidemill.runtime.job.resident_epochs import Jobs, ResidentEpochs
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport
 from tidemill.runtime.root import Root
 from tidemill.sources.split import Split
@@ -98,10 +98,9 @@ class Coordinator(MillState):
     def __init__(self, root: Root, settings: Settings, spark: SparkSession) -> None:
         super().__init__(root, settings, spark)
         self._turns = Turns(str(root.objects))
-        jobs = EpochJobs(spark.sparkContext)
-        self._epochs: EpochJobs | ResidentEpochs = jobs
+        self._jobs: Jobs = EpochJobs(spark.sparkContext)
         if settings.mode == RESIDENT:
-            self._epochs = ResidentEpochs(spark.sparkContext, jobs, self._warn)
+            self._jobs = ResidentEpochs(spark.sparkContext, self._resident_tasks, self._jobs, self._warn)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._scattered = False
         self.rollbacks: list[int] = []
@@ -542,7 +541,7 @@ class Coordinator(MillState):
                 self._intake.close(self.durable_epoch)
                 self._publish()
                 self._checkpoints.close(collect=written)
-                self._epochs.close()
+                self._jobs.close()
                 self._root.release()
 
     def _run(
@@ -561,7 +560,7 @@ class Coordinator(MillState):
                 self._task_memory,
             )
             work = share_out(prepared.program, splits, snapshots, plan.partitions)
-            return self._epochs.run(plan, prepared.program.supersteps, work)
+            return self._jobs.run(plan, prepared.program.supersteps, work)
 
         return run_until_right(run, current, splits, programs, self._intake.wrong_guesses)
 

@@ -40,6 +40,7 @@ from tidemill.runtime.read.view_frame import pinning, view_frame
 from tidemill.runtime.root import Recovered, Root
 from tidemill.runtime.sinks.deliveries import Deliveries
 from tidemill.runtime.sinks.delivery import Deliverable
+from tidemill.runtime.spark.session import resident_tasks
 from tidemill.state.memory import share_of_task
 from tidemill.state.store.compaction import Policy
 
@@ -84,7 +85,8 @@ class MillState:
         positions = last.catalog.get("sinks", {}) if last else {}
         self.catalog = replace(self.catalog, sinks=self.deliveries.begin(self.catalog.sinks, positions))
         self._not_begun: set[str] = set(last.catalog["fresh"]) if last else set()
-        slots = max(1, context.defaultParallelism - settings.resident_tasks)
+        self._resident_tasks = resident_tasks(context, settings)
+        slots = max(1, context.defaultParallelism - self._resident_tasks)
         self.partitions = settings.partitions or slots
         self.catalyst = Catalyst(self.spark, self.catalog.time_zone)
         for name in (*self.catalog.tables, *self.catalog.views):
@@ -96,7 +98,7 @@ class MillState:
         self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
         self._outgrown = small_tables.Outgrown(settings.broadcast_bytes)
         self._catalog_json: tuple[Catalog, dict[str, Any]] | None = None
-        self._task_memory = share_of_task(settings.memory_bytes, slots + settings.resident_tasks)
+        self._task_memory = share_of_task(settings.memory_bytes, slots + self._resident_tasks)
         policy = Policy(settings.compact_after, settings.compact_bytes).within(self._task_memory)
         self._compactor = Compactor(context, self.store, slots - 1, policy, self.observers)
         self._checkpoints = Checkpoints(

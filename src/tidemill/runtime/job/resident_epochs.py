@@ -1,28 +1,23 @@
-"""Small epochs in a task that stays, without a Spark job each.
+"""Epochs in tasks that stay, without a Spark job each.
 
-A job takes 10 to 20 ms until its task begins and its answer is back, which is most of a small epoch. Here the task is
-one of a :class:`~tidemill.runtime.spark.resident_stage.ResidentStage`: Spark has placed it, and starts it again when it
-is lost; an epoch is a message to it and an answer. Messages, each behind a letter and a length:
+A job takes 10 to 20 ms until its tasks begin and their answers are back, and as much for each exchange, which is most
+of a small epoch. Here the tasks are those of a :class:`~tidemill.runtime.spark.resident_stage.ResidentStage`: Spark has
+placed them, and starts them again when they are lost; a superstep is a message to each and an answer. They do what the
+tasks of a job do (:mod:`~tidemill.runtime.job.superstep`), and exchange records through files in memory
+(:mod:`~tidemill.runtime.job.exchange_file`), of which this process only sees the places.
 
-    to the task     E and a pickled request; P and a program, after which the request is repeated
-    to the mill     R and the reports of all supersteps; N for a program that the task does not know; X and the text of
-                    an error that has no number
-
-What the task does is what a job of one partition does (:func:`~tidemill.runtime.job.superstep.all_supersteps`). An
-epoch of several partitions, one for which no task is free, and one whose task fails or is lost runs as a job: nothing
-was sealed by what went before.
+An epoch for which not enough tasks are free, one with more to exchange than fits into memory, and one whose task fails
+or is lost runs as a job: nothing was sealed by what went before.
 """
 
 from __future__ import annotations
 
 import pickle
 import socket
-import struct
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -30,90 +25,119 @@ from pyspark import SparkContext
 from pyspark.serializers import CPickleSerializer
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.job import exchange_file
 from tidemill.runtime.job.epoch_job import without_errors
-from tidemill.runtime.job.superstep import EpochPlan, Record, TaskReport, Work, all_supersteps
-from tidemill.runtime.spark.messages import LostError, received, sent
+from tidemill.runtime.job.exchange_file import Slices
+from tidemill.runtime.job.resident_host import (
+    EPOCH,
+    FAILED,
+    OUTPUT,
+    PROGRAM,
+    REPORTS,
+    SUPERSTEP,
+    EpochHost,
+    EpochRequest,
+    Named,
+    SuperstepRequest,
+    receive,
+    send,
+)
+from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
+from tidemill.runtime.spark.messages import LostError
 from tidemill.runtime.spark.resident_stage import ResidentStage
 from tidemill.task.program import Program
 
-TASKS = 1
-"""Slots of Spark that the stage takes."""
-
-_HEAD = struct.Struct("!cI")
-_PROGRAMS_KEPT = 16
 _PATIENCE = 30.0
 """Seconds without a task until a warning says so."""
 
+_MOST_BYTES = 64 << 20
+"""Input of an epoch of several partitions. For more of it a job takes hardly longer, and exchanges it through files."""
+
 
 class Jobs(Protocol):
-    """Runs epochs as Spark jobs."""
+    """Runs epochs."""
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps and return the reports of the successful attempts."""
 
+    def close(self) -> None:
+        """No epoch comes any more."""
+
 
 class ResidentEpochs:
-    """Runs small epochs in a task that stays, and the others as jobs.
+    """Runs epochs in tasks that stay, and as jobs where that is not possible.
 
-    All mills of a Spark context share the stage; while one of them uses its task, the others run jobs.
+    All mills of a Spark context share the stage; while one of them uses its tasks, the others run jobs.
 
     Parameters
     ----------
+    tasks : int
+        Slots of Spark that the stage takes. Epochs of more partitions are jobs.
     jobs : Jobs
-        For what cannot run in the task.
+        For what cannot run in the tasks.
     warn : callable
-        Takes the text of a warning: TM1042 when the task failed, TM1043 when there is none any more.
+        Takes the text of a warning: TM1042 when a task failed, TM1043 when there is none.
     """
 
-    def __init__(self, context: SparkContext, jobs: Jobs, warn: Callable[[str], None]) -> None:
+    def __init__(self, context: SparkContext, tasks: int, jobs: Jobs, warn: Callable[[str], None]) -> None:
+        self._context, self._tasks = context, tasks
         self._jobs, self._warn = jobs, warn
-        self._context = context
         self._began, self._told = time.monotonic(), False
-        self._stage = _join(context)
+        self._stage: ResidentStage | None = None
+        if tasks:
+            self._stage = _join(context, tasks)
+        else:
+            warn(_no_task("Spark has one slot").message())
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
-        connection = self._stage.take() if plan.partitions == 1 else None
-        if connection is None:
+        tasks = self._stage.take(plan.partitions) if self._stage is not None and self._fits(plan, work) else []
+        if not tasks:
             self._tell_of_none()
             return self._jobs.run(plan, supersteps, work)
+        assert self._stage is not None
         try:
-            reports = _asked(connection, plan, supersteps, work[0])
+            reports = _run(tasks, plan, supersteps, work)
         except (LostError, _FailedError) as error:
-            self._stage.forget(connection)
+            self._stage.forget(tasks)  # those that live connect again
             self._warn(_failed(error).message())
             return self._jobs.run(plan, supersteps, work)
         except BaseException:
-            self._stage.forget(connection)  # its answer is still to come
+            self._stage.forget(tasks)  # their answers are still to come
             raise
-        self._stage.give_back(connection)
+        self._stage.give_back(tasks)
         return without_errors(reports)
+
+    def _fits(self, plan: EpochPlan, work: Sequence[Work]) -> bool:
+        """Whether an epoch is one for these tasks: its job would take long because it is a job."""
+        if plan.partitions == 1:
+            return True
+        if plan.partitions > self._tasks or not exchange_file.SUPPORTED or any(share.snapshots for share in work):
+            return False
+        return sum(split.length for share in work for _, split in share.splits) <= _MOST_BYTES
 
     def _tell_of_none(self) -> None:
         """Warn once when the stage does not begin, or is not run any more."""
         stage = self._stage
+        if stage is None:
+            return
         late = not stage.welcomed and time.monotonic() - self._began > _PATIENCE
         if not self._told and (late or stage.failure is not None):
             self._told = True
             self._warn(_no_task(stage.failure or f"{_PATIENCE:.0f} s without one").message())
 
-    def wait(self, timeout: float) -> bool:
-        """Whether the task is there, or comes within so many seconds."""
-        connection = self._stage.take(timeout)
-        if connection is not None:
-            self._stage.give_back(connection)
-        return connection is not None
-
     def close(self) -> None:
         """End the stage, unless another mill of this Spark context uses it."""
-        _leave(self._context, self._stage)
+        if self._stage is not None:
+            _leave(self._context, self._stage)
+        self._jobs.close()
 
 
 def _failed(error: Exception) -> TidemillError:
     lost = isinstance(error, LostError)
     return TidemillError(
         "TM1042",
-        "the resident task failed, and its epoch ran as a Spark job",
+        "a resident task failed, and its epoch ran as a Spark job",
         got="the task was lost: its process was killed, or had too little memory" if lost else str(error),
         hint="nothing is lost; Spark starts the task again",
     )
@@ -124,7 +148,7 @@ def _no_task(said: str) -> TidemillError:
         "TM1043",
         "there is no resident task, and epochs run as Spark jobs",
         got=said,
-        hint="give Spark a slot more: the task takes one for itself; or leave `mode` at `jobs`",
+        hint="give Spark more slots: these tasks keep theirs; or leave `mode` at `jobs`",
     )
 
 
@@ -134,11 +158,11 @@ _stages: WeakKeyDictionary[SparkContext, tuple[ResidentStage, int]] = WeakKeyDic
 _stages_lock = threading.Lock()
 
 
-def _join(context: SparkContext) -> ResidentStage:
+def _join(context: SparkContext, tasks: int) -> ResidentStage:
     with _stages_lock:
         stage, users = _stages.get(context, (None, 0))
         if stage is None or stage.failure is not None:
-            stage, users = ResidentStage(context, _Host(), TASKS, "resident epochs"), 0
+            stage, users = ResidentStage(context, EpochHost(), tasks, "resident epochs"), 0
         _stages[context] = stage, users + 1
         return stage
 
@@ -158,89 +182,63 @@ def _leave(context: SparkContext, stage: ResidentStage) -> None:
 
 
 class _FailedError(Exception):
-    """An error in the task that has no number."""
+    """An error in a task that has no number."""
 
 
-@dataclass(frozen=True)
-class _Named:
-    """Stands for a broadcast program: the task has it, or asks for it."""
-
-    fingerprint: str
-
-    @property
-    def value(self) -> Program:
-        raise NotImplementedError  # the task replaces it
-
-
-@dataclass(frozen=True)
-class _Known:
-    """Stands for a broadcast program in the task."""
-
-    value: Program
-
-
-def _asked(connection: socket.socket, plan: EpochPlan, supersteps: int, work: Work) -> list[TaskReport]:
-    """The reports of an epoch. LostError when the connection ends, _FailedError for an error without a number."""
+def _run(tasks: Sequence[socket.socket], plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
+    """The reports of an epoch. LostError when a connection ends, _FailedError for an error without a number."""
     program = plan.program.value
-    request = pickle.dumps((replace(plan, program=_Named(program.fingerprint)), supersteps, work), protocol=5)
-    _send(connection, b"E", request)
+    named = replace(plan, program=Named(program.fingerprint))
+    if plan.partitions == 1:
+        answers = _asked(tasks, EPOCH, [EpochRequest(named, supersteps, work[0])], program)
+    else:
+        answers = _exchanged(tasks, named, supersteps, work, program)
+    return [_report(data) for kind, body in answers if kind == REPORTS for data in pickle.loads(body)]
+
+
+def _exchanged(
+    tasks: Sequence[socket.socket], plan: EpochPlan, supersteps: int, work: Sequence[Work], program: Program
+) -> list[tuple[bytes, bytearray]]:
+    """The answers to the last superstep of an epoch of several partitions."""
+    requests = [SuperstepRequest(plan, 0, supersteps == 1, i, share, ()) for i, share in enumerate(work)]
+    for depth in range(1, supersteps):
+        answers = _asked(tasks, SUPERSTEP, requests, program)
+        slices: list[list[Slices]] = [[] for _ in range(plan.partitions)]
+        for kind, body in answers:
+            assert kind == OUTPUT
+            for target, found in pickle.loads(body).items():
+                slices[target % plan.partitions].append(found)
+        last = depth == supersteps - 1
+        requests = [SuperstepRequest(plan, depth, last, i, None, tuple(some)) for i, some in enumerate(slices)]
+    return _asked(tasks, SUPERSTEP, requests, program)
+
+
+def _report(data: bytes) -> TaskReport:
+    report = pickle.loads(data)
+    assert isinstance(report, TaskReport)
+    return replace(report, resident=True)
+
+
+def _asked(
+    tasks: Sequence[socket.socket],
+    kind: bytes,
+    requests: Sequence[EpochRequest | SuperstepRequest],
+    program: Program,
+) -> list[tuple[bytes, bytearray]]:
+    """The answers of tasks, which work at the same time, to a request each. Errors as :func:`_run`."""
+    bodies = [pickle.dumps(request, protocol=5) for request in requests]
+    asked = list(zip(tasks, bodies))
+    for task, body in asked:
+        send(task, kind, body)
+    return [_answer(task, kind, body, program) for task, body in asked]
+
+
+def _answer(task: socket.socket, kind: bytes, request: bytes, program: Program) -> tuple[bytes, bytearray]:
     while True:
-        kind, body = _receive(connection)
-        if kind == b"R":
-            return [replace(pickle.loads(data), resident=True) for _, data in pickle.loads(body)]
-        if kind == b"X":
+        answer, body = receive(task)
+        if answer in (REPORTS, OUTPUT):
+            return answer, body
+        if answer == FAILED:
             raise _FailedError(body.decode())
-        _send(connection, b"P", CPickleSerializer().dumps(program))
-        _send(connection, b"E", request)
-
-
-def _send(connection: socket.socket, kind: bytes, body: bytes) -> None:
-    sent(connection, _HEAD.pack(kind, len(body)), body)
-
-
-def _receive(connection: socket.socket) -> tuple[bytes, bytearray]:
-    kind, length = _HEAD.unpack(received(connection, _HEAD.size))
-    return kind, received(connection, length)
-
-
-# -- in the task ------------------------------------------------------------------------------------------
-
-
-class _Host:
-    """Runs epochs in a task of Spark."""
-
-    def __init__(self) -> None:
-        self._programs: dict[str, Program] = {}
-
-    def serve(self, connection: socket.socket) -> None:
-        while True:
-            kind, body = _receive(connection)
-            try:
-                if kind == b"P":
-                    self._keep(CPickleSerializer().loads(body))
-                    continue
-                records = self._run(*pickle.loads(body))
-            except Exception as error:
-                said = traceback.format_exception_only(error)[-1].strip()
-                _send(connection, b"X", said.encode(errors="replace"))
-                continue
-            if records is None:
-                _send(connection, b"N", b"")
-            else:
-                _send(connection, b"R", pickle.dumps(records, protocol=5))
-
-    def _run(self, plan: EpochPlan, supersteps: int, work: Work) -> list[Record] | None:
-        """The records of an epoch; None when the program is not known."""
-        assert isinstance(plan.program, _Named)
-        program = self._programs.get(plan.program.fingerprint)
-        if program is None:
-            return None
-        return list(all_supersteps(replace(plan, program=_Known(program)), supersteps, work))
-
-    def _keep(self, program: Program) -> None:
-        while len(self._programs) >= _PROGRAMS_KEPT:
-            self._programs.pop(next(iter(self._programs)))
-        self._programs[program.fingerprint] = program
-
-    def close(self) -> None:
-        self._programs.clear()
+        send(task, PROGRAM, CPickleSerializer().dumps(program))
+        send(task, kind, request)

@@ -82,23 +82,32 @@ class ResidentStage:
         for thread in self._threads:
             thread.start()
 
-    def take(self, timeout: float = 0.0) -> socket.socket | None:
-        """A connection to a task that nobody else uses; None when there is none within ``timeout`` seconds."""
+    def take(self, count: int = 1, timeout: float = 0.0) -> list[socket.socket]:
+        """Connections to as many tasks that nobody else uses; none when there are not enough within some seconds."""
+        found: list[socket.socket] = []
+        end = time.monotonic() + timeout
         try:
-            return self._free.get(timeout=timeout) if timeout else self._free.get_nowait()
+            while len(found) < count:
+                left = end - time.monotonic()
+                found.append(self._free.get(timeout=left) if left > 0 else self._free.get_nowait())
         except queue.Empty:
-            return None
+            for connection in found:
+                self._free.put(connection)
+            return []
+        return found
 
-    def give_back(self, connection: socket.socket) -> None:
-        """The task has answered, and can be asked again."""
+    def give_back(self, connections: Iterable[socket.socket]) -> None:
+        """The tasks have answered, and can be asked again."""
         self._failures = 0
-        self._free.put(connection)
+        for connection in connections:
+            self._free.put(connection)
 
-    def forget(self, connection: socket.socket) -> None:
-        """End a connection whose task is lost, or is not to go on; a task that lives connects again."""
-        with self._lock:
-            self._open.discard(connection)
-        connection.close()
+    def forget(self, connections: Iterable[socket.socket]) -> None:
+        """End connections whose tasks are lost, or are not to go on; a task that lives connects again."""
+        for connection in connections:
+            with self._lock:
+                self._open.discard(connection)
+            connection.close()
 
     def _accept(self) -> None:
         while not self.closed:

@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from tidemill.config import Settings
+from tidemill.config import RESIDENT, Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.reach import SUBSTITUTE
 from tidemill.runtime.spark.java_archive import java_options
@@ -30,6 +30,8 @@ from tidemill.zones import UTC
 
 _JAVA_NEEDED = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?")
+_RESIDENT = "spark.tidemill.residentTasks"
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
 _CONF = {
@@ -81,11 +83,30 @@ def full_master(master: str, more_slots: int = 0) -> str:
 
     ``local`` masters run a task once; a killed Python worker must be retried there too.
     """
-    match = re.fullmatch(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?", master.strip())
+    match = _LOCAL.fullmatch(master.strip())
     if match is None:
         return master
-    slots = len(os.sched_getaffinity(0)) if match[1] == "*" and more_slots else match[1] or "1"
-    return f"local[{int(slots) + more_slots if more_slots else slots},{match[2] or 4}]"
+    slots = str((local_slots(master) or 1) + more_slots) if more_slots else match[1] or "1"
+    return f"local[{slots},{match[2] or 4}]"
+
+
+def local_slots(master: str) -> int | None:
+    """How many tasks a ``local`` master runs at a time; None for another one."""
+    match = _LOCAL.fullmatch(master.strip())
+    if match is None:
+        return None
+    return len(os.sched_getaffinity(0)) if match[1] == "*" else int(match[1] or 1)
+
+
+def resident_tasks(context: SparkContext, settings: Settings) -> int:
+    """How many tasks may stay for as long as the mill is open: those that :func:`create_session` made slots for.
+
+    In a session that was made elsewhere, and on a cluster, it is one: the others are for checkpoints and merges.
+    """
+    if settings.mode != RESIDENT:
+        return 0
+    made_for = context.getConf().get(_RESIDENT)
+    return int(made_for) if made_for else min(1, context.defaultParallelism - 1)
 
 
 def driver_java_options(given: str) -> str:
@@ -113,8 +134,16 @@ def create_session(settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
-    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, settings.resident_tasks))
-    conf = {**_CONF, "spark.sql.session.timeZone": settings.time_zone or UTC, **pools, **settings.spark_conf}
+    slots = local_slots(settings.master)
+    staying = (settings.partitions or slots) if slots is not None and settings.mode == RESIDENT else 0
+    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, staying))
+    conf = {
+        **_CONF,
+        **({_RESIDENT: str(staying)} if staying else {}),
+        "spark.sql.session.timeZone": settings.time_zone or UTC,
+        **pools,
+        **settings.spark_conf,
+    }
     if _WAREHOUSE not in conf:
         conf[_WAREHOUSE] = _warehouse()
     conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))

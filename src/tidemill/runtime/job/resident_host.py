@@ -1,0 +1,149 @@
+"""What a resident task does for epochs, and the messages that it is asked with.
+
+Each message has a letter and a length in front:
+
+    to the task     E and a request for a whole epoch of one partition; S and one for a superstep of one partition of
+                    an epoch; P and a program, after which the request is repeated
+    to the mill     R and records, which are the reports of all supersteps; O and what other tasks have to read of the
+                    records of a superstep (:class:`~tidemill.runtime.job.exchange_file.Slices`); N for a program that
+                    the task does not know; X and the text of an error that has no number
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+import traceback
+from dataclasses import dataclass, replace
+
+from pyspark.serializers import CPickleSerializer
+
+from tidemill.runtime.job.exchange_file import ExchangeFile, Slices, read
+from tidemill.runtime.job.superstep import (
+    EpochPlan,
+    Record,
+    Work,
+    all_supersteps,
+    first_superstep,
+    later_superstep,
+)
+from tidemill.runtime.spark.messages import received, sent
+from tidemill.task.program import Program
+
+EPOCH, SUPERSTEP, PROGRAM = b"E", b"S", b"P"
+REPORTS, OUTPUT, UNKNOWN, FAILED = b"R", b"O", b"N", b"X"
+
+_HEAD = struct.Struct("!cI")
+_PROGRAMS_KEPT = 16
+_FILES_KEPT = 2
+"""Supersteps whose output is kept: that of the one before is read while the next is made."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Stands for a broadcast program in a request: the task has it, or asks for it."""
+
+    fingerprint: str
+
+    @property
+    def value(self) -> Program:
+        """Only the task can tell."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Stands for a broadcast program in the task."""
+
+    value: Program
+
+
+@dataclass(frozen=True)
+class EpochRequest:
+    """All supersteps of an epoch of one partition."""
+
+    plan: EpochPlan
+    supersteps: int
+    work: Work
+
+
+@dataclass(frozen=True)
+class SuperstepRequest:
+    """One partition of one superstep. The last one gives reports, the others output for the next one."""
+
+    plan: EpochPlan
+    depth: int
+    last: bool
+    partition: int
+    work: Work | None
+    slices: tuple[Slices, ...]
+
+
+def send(connection: socket.socket, kind: bytes, body: bytes) -> None:
+    """Send a message. LostError when the connection ends."""
+    sent(connection, _HEAD.pack(kind, len(body)), body)
+
+
+def receive(connection: socket.socket) -> tuple[bytes, bytearray]:
+    """The next message. LostError when the connection ends."""
+    kind, length = _HEAD.unpack(received(connection, _HEAD.size))
+    return kind, received(connection, length)
+
+
+class EpochHost:
+    """Runs epochs, or partitions of them, in a task of Spark."""
+
+    def __init__(self) -> None:
+        self._programs: dict[str, Program] = {}
+        self._files: dict[int, ExchangeFile] = {}
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer requests until the connection ends."""
+        while True:
+            kind, body = receive(connection)
+            try:
+                if kind == PROGRAM:
+                    self._keep(CPickleSerializer().loads(body))
+                    continue
+                answer = self._answer(pickle.loads(body))
+            except Exception as error:
+                said = traceback.format_exception_only(error)[-1].strip()
+                answer = FAILED, said.encode(errors="replace")
+            send(connection, *answer)
+
+    def _answer(self, request: EpochRequest | SuperstepRequest) -> tuple[bytes, bytes]:
+        named = request.plan.program
+        assert isinstance(named, Named)
+        program = self._programs.get(named.fingerprint)
+        if program is None:
+            return UNKNOWN, b""
+        plan = replace(request.plan, program=_Known(program))
+        if isinstance(request, EpochRequest):
+            return REPORTS, _pickled(list(all_supersteps(plan, request.supersteps, request.work)))
+        depth, partition = request.depth, request.partition
+        for made in [d for d in self._files if not depth or d <= depth - _FILES_KEPT]:
+            self._files.pop(made).close()
+        if request.work is not None:
+            records = first_superstep(plan, partition, request.work)
+        else:
+            records = later_superstep(plan, depth, partition, read(request.slices))
+        if request.last:
+            return REPORTS, _pickled(list(records))
+        file = self._files[depth] = ExchangeFile()
+        file.write(records)
+        return OUTPUT, pickle.dumps(file.slices(), protocol=5)
+
+    def _keep(self, program: Program) -> None:
+        while len(self._programs) >= _PROGRAMS_KEPT:
+            self._programs.pop(next(iter(self._programs)))
+        self._programs[program.fingerprint] = program
+
+    def close(self) -> None:
+        """The task ends."""
+        while self._files:
+            self._files.popitem()[1].close()
+
+
+def _pickled(records: list[Record]) -> bytes:
+    return pickle.dumps([data for _, data in records], protocol=5)
