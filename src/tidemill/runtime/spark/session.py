@@ -32,6 +32,8 @@ _JAVA_NEEDED = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?")
 _RESIDENT = "spark.tidemill.residentTasks"
+_RETURN_MEMORY = "-XX:G1PeriodicGCInterval=60000"
+"""Java collects garbage once a minute when it has not done so, and gives back the memory of its heap."""
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
 _CONF = {
@@ -112,7 +114,7 @@ def resident_tasks(context: SparkContext, settings: Settings) -> int:
 def driver_java_options(given: str) -> str:
     """The options of the driver's Java: Tidemill's own, then those of the user."""
     log4j = Path(__file__).with_name("log4j2.properties")
-    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
+    options = f"{_RETURN_MEMORY} -Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
     archive = "" if "ArchiveClassesAtExit" in given else java_options()
     return " ".join(part for part in (options, archive, given) if part)
 

@@ -35,6 +35,7 @@ from tidemill.serve.logs.mill_watch import MillWatch
 from tidemill.serve.logs.server_log import ServerLog
 from tidemill.serve.logs.statement_names import named
 from tidemill.serve.service.first_rows import first_rows
+from tidemill.serve.service.freed_memory import FreedMemory
 from tidemill.serve.service.programs import Programs
 from tidemill.serve.service.state_sizes import StateSizes
 from tidemill.serve.stored.cache import Cache
@@ -106,6 +107,7 @@ class Service:
         self._warnings: deque[tuple[float, str]] = deque(maxlen=_REPORTS)
         self._told = threading.Lock()
         self.server_log = ServerLog(settings.log_level, settings.log_entries)
+        self._memory = FreedMemory()
         self._watch = MillWatch(mill, self.server_log, settings.slow_epoch_seconds, self.warnings)
         self._subscribers = 0
         self._statements = threading.BoundedSemaphore(settings.max_statements)
@@ -146,6 +148,7 @@ class Service:
             self.generations.note_durable()
             self.server_log.note(SERVER_STOPPED, epoch=self.mill.epoch)
         finally:
+            self._memory.close()
             self._watch.close()
             self.store.close()
             self.server_log.close()
