@@ -24,6 +24,7 @@ class LocalJobs(EpochJobs):
 
     def __init__(self) -> None:
         """Needs no Spark context."""
+        self._numbers = {}
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """All supersteps, partition by partition."""

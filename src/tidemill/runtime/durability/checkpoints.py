@@ -31,6 +31,10 @@ class Sealed:
     catalog: dict[str, Any]
 
 
+_NOTE_SECONDS = 0.1
+"""Least time between two notes of what is sealed."""
+
+
 class Checkpoints:
     """Uploads what was sealed and writes manifests, on a thread of its own.
 
@@ -81,6 +85,8 @@ class Checkpoints:
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
         self._pending: Sealed | None = None
+        self._unnoted: Sealed | None = None
+        self._noted_at = -math.inf
         self._busy = False
         self._closing = False
         self._last_start = -math.inf
@@ -99,11 +105,10 @@ class Checkpoints:
     def submit(self, sealed: Sealed) -> None:
         """Ask for a version to be made durable soon; :meth:`check` raises its errors.
 
-        The version is noted in the buffer, for ``tidemill state``.
+        The version is noted in the buffer a moment later, for ``tidemill state``.
         """
-        self._store.note_sealed(self._log.writer, sealed.version, self.durable_epoch)
         with self._condition:
-            self._pending = sealed
+            self._pending = self._unnoted = sealed
             self._condition.notify_all()
 
     def check(self) -> None:
@@ -190,8 +195,13 @@ class Checkpoints:
     def _loop(self) -> None:
         while True:
             with self._condition:
-                while not self._closing and (wait := min(self._pause(), self._collector.wait())) > 0:
+                while not self._closing and (wait := self._wait()) > 0:
                     self._condition.wait(wait if wait < math.inf else None)
+                unnoted, self._unnoted = self._unnoted, None
+            if unnoted is not None:
+                self._store.note_sealed(self._log.writer, unnoted.version, self.durable_epoch)
+                self._noted_at = time.monotonic()
+            with self._condition:
                 if self._closing:
                     return
                 if self._pause() <= 0:
@@ -218,6 +228,11 @@ class Checkpoints:
                 if self._stopped:
                     return
             self._collect_sometimes()
+
+    def _wait(self) -> float:
+        """Seconds until there is something to do; infinite when nothing waits."""
+        note = math.inf if self._unnoted is None else self._noted_at + _NOTE_SECONDS - time.monotonic()
+        return min(note, self._pause(), self._collector.wait())
 
     def _pause(self) -> float:
         """Seconds until the next checkpoint is to begin; infinite when nothing waits."""

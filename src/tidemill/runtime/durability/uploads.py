@@ -29,9 +29,24 @@ def buffered(version: Version) -> dict[str, list[Group]]:
     return {host: list(groups.values()) for host, groups in sorted(found.items())}
 
 
-def buffered_bytes(version: Version, durable_epoch: int) -> int:
-    """The bytes of a version that are not durable, given the durable epoch."""
-    return sum(run.bytes for run in version.every() if run.added > durable_epoch and not run.file.endswith(SST))
+class Buffered:
+    """How many bytes of sealed epochs only buffers have."""
+
+    def __init__(self) -> None:
+        self._sealed: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+
+    def sealed(self, epoch: int, runs: Iterable[Run]) -> None:
+        """An epoch has been sealed, with new runs."""
+        size = sum(run.bytes for run in runs if not run.file.endswith(SST))
+        self._sealed.append((epoch, size))
+        self._bytes += size
+
+    def bytes(self, durable_epoch: int) -> int:
+        """Those of epochs behind the durable one."""
+        while self._sealed and self._sealed[0][0] <= durable_epoch:
+            self._bytes -= self._sealed.popleft()[1]
+        return self._bytes
 
 
 class Uploads:

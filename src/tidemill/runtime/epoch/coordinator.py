@@ -48,7 +48,6 @@ from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.initialising import without_history
 from tidemill.runtime.catalog.view_plans import with_names, with_read_plans
 from tidemill.runtime.durability.expired_state import expired_state
-from tidemill.runtime.durability.uploads import buffered_bytes
 from tidemill.runtime.epoch.admission import Admission
 from tidemill.runtime.epoch.epoch_spans import sealed_attributes, tell_supersteps
 from tidemill.runtime.epoch.failures import Failures
@@ -472,7 +471,7 @@ class Coordinator(MillState):
         if not self._claimed:
             self.checkpoint()  # its manifest fences any other writer
         self._intake.clean(self.durable_epoch)
-        waiting = buffered_bytes(self.version, self.durable_epoch)
+        waiting = self._buffered.bytes(self.durable_epoch)
         if self._scattered and waiting:
             self._gather()
         elif waiting > self.settings.buffer_bytes:
@@ -575,6 +574,7 @@ class Coordinator(MillState):
         driver_runs = self._intake.apply(run.results, epoch)
         self.arrivals.sealed(self._intake, epoch, self.durable_epoch)
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
+        self._buffered.sealed(epoch, [*runs, *outputs, *driver_runs])
         self.version = version.forget(epoch - self.settings.history_epochs)
         self._evict()
         self._not_begun.clear()
@@ -584,7 +584,7 @@ class Coordinator(MillState):
             self._gather()
         else:
             self._checkpoints.submit(self._sealed())
-            if buffered_bytes(self.version, self.durable_epoch) > _HURRY * self.settings.buffer_bytes:
+            if self._buffered.bytes(self.durable_epoch) > _HURRY * self.settings.buffer_bytes:
                 self._checkpoints.hurry()
         stored = {**current.tables, **self._intake.state_tables()}
         self._compactor.start(self.version, stored, self._expired(current))

@@ -30,7 +30,7 @@ from tidemill.runtime.catalog.view_plans import with_read_plans
 from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.durability.collector import InUse
 from tidemill.runtime.durability.compactor import Compactor
-from tidemill.runtime.durability.uploads import Uploads
+from tidemill.runtime.durability.uploads import Buffered, Uploads
 from tidemill.runtime.epoch.arrivals import Arrivals
 from tidemill.runtime.job.epoch_job import broadcast_program
 from tidemill.runtime.job.epoch_programs import EpochPrograms
@@ -84,6 +84,7 @@ class MillState:
         self._intake = recovered.intake
         positions = last.catalog.get("sinks", {}) if last else {}
         self.catalog = replace(self.catalog, sinks=self.deliveries.begin(self.catalog.sinks, positions))
+        self._buffered = Buffered()
         self._not_begun: set[str] = set(last.catalog["fresh"]) if last else set()
         self._resident_tasks = resident_tasks(context, settings)
         slots = max(1, context.defaultParallelism - self._resident_tasks)

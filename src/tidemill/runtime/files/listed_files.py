@@ -403,6 +403,8 @@ class ListedFiles(SourceFiles):
             self.known.pop(done.path, None)
             self.waiting.pop(done.path, None)
             self._read_before.pop(done.path, None)
+        if self.policy.by_name and len(self._done) + len(sealing.finished) <= _DONE_KEPT:
+            self._done.update(done.path for done in sealing.finished if done.size)
         self._stored.difference_update(sealing.gone)
         self._changed, self._dropped, self._empty = {}, {}, {}
 

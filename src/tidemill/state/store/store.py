@@ -15,6 +15,7 @@ import re
 import socket
 import tempfile
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -45,6 +46,8 @@ _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
 _CHECKPOINT = re.compile(r"c(\d{10,})-")
+_LOOK_SECONDS = 1.0
+_looked_at: dict[str, float] = {}
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
 
@@ -194,10 +197,14 @@ class RunStore:
     def let_go(self, needed: Collection[str] | None = None) -> None:
         """Unmap deleted files of this root, and those that are not ``needed`` if they are many.
 
-        Readers are not notified when files are deleted, and the disk space is freed with the last mapping. Of the
-        files that are not needed, the most recently used stay mapped, up to a number and bytes.
+        Readers are not notified when files are deleted, and the disk space is freed with the last mapping; with
+        ``needed`` deleted files are looked for once a second. Of the files that are not needed, the most recently used
+        stay mapped, up to a number and bytes.
         """
         with _lock:
+            look = needed is None or time.monotonic() >= _looked_at.get(self._prefix, 0.0) + _LOOK_SECONDS
+            if look:
+                _looked_at[self._prefix] = time.monotonic()
             mine = [key for key in _open if key.startswith((self._prefix, self._durable))]
             keep = {self._path(name) for name in needed or ()}
             others = [key for key in mine if key not in keep]
@@ -205,7 +212,7 @@ class RunStore:
             for files, key in enumerate(reversed(others), start=1):
                 size += _open[key].bytes
                 many = needed is not None and (files > UNNEEDED_FILES or size > UNNEEDED_BYTES)
-                if many or not Path(key).exists():
+                if many or (look and not Path(key).exists()):
                     gone.append(key)
             for key in gone:
                 _unmap(key)
