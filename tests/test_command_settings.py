@@ -17,6 +17,7 @@ from tidemill.serve.access.settings import ServerSettings
 
 TEXTS: dict[str, tuple[str, object]] = {
     "master": ("local[3]", "local[3]"),
+    "mode": ("resident", "resident"),
     "epoch_bytes": ("8m", 8 << 20),
     "split_bytes": ("512k", 512 << 10),
     "partitions": ("7", 7),
@@ -116,7 +117,7 @@ def test_several_ways_to_give_one() -> None:
         ("Memory-Bytes=4m", "did you mean memory_bytes"),
         ("spark_conf=4", "did you mean spark_conf.KEY?"),
         ("spark_conf.=4", "did you mean spark_conf.KEY?"),
-        ("qqq=1", "valid names: master, epoch_bytes, "),
+        ("qqq=1", "valid names: master, mode, epoch_bytes, "),
         ("=1", "valid names: master, "),
     ],
 )
@@ -142,6 +143,7 @@ def test_unknown_names(given: str, hint: str) -> None:
         ("checkpoint_seconds=inf", "a number of seconds"),
         ("checkpoint_seconds=nan", "a number of seconds"),
         ("listing_seconds=-0.1", "a number of seconds, from 0 to 1e+09"),
+        ("mode=thread", "jobs or resident"),
     ],
 )
 def test_bad_values(given: str, hint: str) -> None:
@@ -149,6 +151,12 @@ def test_bad_values(given: str, hint: str) -> None:
         parse_setting(given)
     assert caught.value.got == given
     assert caught.value.hint.startswith(hint)
+
+
+def test_a_program_cannot_give_a_mode_that_there_is_not() -> None:
+    with pytest.raises(TidemillError, match="TM7006") as caught:
+        Settings(mode="threads")
+    assert (caught.value.got, caught.value.hint) == ("mode=threads", "jobs or resident")
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def test_numbers_are_in_the_range_of_their_room() -> None:
         "TM6": ("runtime/spark/session.py",),
         "TM7": (
             "mill.py",
+            "config.py",
             "cli/",
             "serve/",
             "task/epoch_task.py",

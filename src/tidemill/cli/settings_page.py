@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import get_type_hints
 
 from tidemill.cli.commands import serve
-from tidemill.config import Settings, bounds
+from tidemill.config import JOBS, Settings, bounds, choices
 from tidemill.serve.access.settings import ServerSettings
 
 _INTRODUCTION = """\
@@ -31,11 +31,11 @@ tidemill serve pipeline.sql --root DIR --set allowed_paths=/data,s3://bucket
 mill = tm.Mill("/var/lib/mill", settings=tm.Settings(memory_bytes=2 << 30, checkpoint_seconds=0.5))
 ```
 
-`tidemill run` and `tidemill serve` take each setting with `--set NAME=VALUE`; the last one of a name counts. `--master`
-and `--epoch-bytes` are short forms, and so is the environment variable `TIDEMILL_MASTER`; where `epoch_bytes` is given
-and `split_bytes` is not, splits have at most a quarter of it. Bytes may have the unit k, m or g (powers of 1,024). An
-unknown name is TM7005, a bad value TM7006. Of `spark_conf` each entry is given alone:
-`--set spark_conf.spark.driver.memory=4g`.
+`tidemill run` and `tidemill serve` take each setting with `--set NAME=VALUE`; the last one of a name counts.
+`--master`, `--mode` and `--epoch-bytes` are short forms, and so are the environment variables `TIDEMILL_MASTER` and
+`TIDEMILL_MODE`; where `epoch_bytes` is given and `split_bytes` is not, splits have at most a quarter of it. Bytes may
+have the unit k, m or g (powers of 1,024). An unknown name is TM7005, a bad value TM7006. Of `spark_conf` each entry is
+given alone: `--set spark_conf.spark.driver.memory=4g`.
 
 | setting | values | default | meaning |
 |---|---|---|---|
@@ -55,6 +55,10 @@ _OPTIONS = {"hosts": "allow_host"}
 """Settings whose option has another name, as a parameter of the command."""
 
 
+_DEFAULTS = {"master": "", "mode": JOBS}
+"""Of settings whose default may come from an environment variable."""
+
+
 def page() -> str:
     """The reference, in Markdown."""
     return _INTRODUCTION + "".join(_of_mills()) + _SERVERS + "".join(_of_servers())
@@ -64,7 +68,7 @@ def _of_mills() -> Iterator[str]:
     usual = Settings()
     for name, text in _described(Settings):
         given = f"{name}.KEY" if name == "spark_conf" else name
-        default = "" if name == "master" else _shown(name, getattr(usual, name))
+        default = _DEFAULTS.get(name, _shown(name, getattr(usual, name)))
         yield _row(f"`{given}`", _values(Settings, name), default, text)
 
 
@@ -93,6 +97,8 @@ def _values(settings: type, name: str) -> str:
     kind = get_type_hints(settings)[name]
     if kind is bool:
         return "true or false"
+    if allowed := choices(settings, name):
+        return " or ".join(f"`{value}`" for value in allowed)
     if kind not in (float, int, int | None):
         return "texts, separated by commas" if kind == tuple[str, ...] else "text"
     words = "seconds" if kind is float else "bytes" if name.endswith("_bytes") else "a number"

@@ -1,0 +1,71 @@
+"""A resident mill of two partitions on a Spark of its own, beside Spark's own answers; workers are killed meanwhile.
+
+``python resident_process.py DIRECTORY SEED EPOCHS`` prints JSON: per epoch whether it was resident, whether workers
+were killed before it, and its warnings. It ends with an error as soon as a view is not what Spark says.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+from resident_mill import wait_for_tasks
+
+import tidemill as tm
+from python_workers import kill_workers
+from tidemill.testing import assert_same_rows
+
+VIEWS = {
+    "sums": "SELECT k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m FROM t GROUP BY k",
+    "both": "SELECT t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k WHERE t.v < 20",
+    "ranked": "SELECT k, v, RANK() OVER (PARTITION BY k ORDER BY v DESC) AS r FROM u",
+    "over": "SELECT n, COUNT(*) AS c FROM sums GROUP BY n",
+}
+
+
+def main(directory: str, seed: str, epochs: str) -> None:
+    """Run it."""
+    place, chance, told = Path(directory), random.Random(int(seed)), []
+    options = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, "small_epoch_bytes": 0}
+    settings = tm.Settings(mode="resident", **options, spark_conf={"spark.driver.memory": "1g"})
+    for name in ("t", "u"):
+        (place / name).mkdir()
+    with tm.Mill(place / "root", settings=settings) as mill:
+        assert mill.spark.sparkContext.defaultParallelism == 4, "two slots are added for the tasks that stay"
+        for name in ("t", "u"):
+            mill.sql(f"CREATE TABLE {name} (k INT, v BIGINT) USING csv OPTIONS (path '{place / name}')")
+        for name, query in VIEWS.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        wait_for_tasks(mill, 2)
+        for number in range(int(epochs)):
+            for name in ("t", "u"):
+                rows = [f"{chance.randrange(40)},{chance.randrange(100)}\n" for _ in range(chance.choice((1, 20, 300)))]
+                (place / name / f"{number:03d}.csv").write_text("".join(rows))
+            killed = number > 0 and number % 4 == 0
+            if killed:
+                kill_workers(mill.spark)
+            report = mill.advance()
+            assert report is not None
+            warnings = [text[:6] for text in report.warnings]
+            told.append({"resident": report.resident, "killed": killed, "warnings": warnings})
+            if killed:
+                wait_for_tasks(mill, 2)
+            _compare(mill, place)
+    print(json.dumps(told))
+
+
+def _compare(mill: tm.Mill, place: Path) -> None:
+    """All views against Spark's answers over the same files."""
+    spark = mill.spark.newSession()
+    for name in ("t", "u"):
+        spark.read.schema("k INT, v BIGINT").csv(str(place / name)).createOrReplaceTempView(name)
+    for name, query in VIEWS.items():
+        expected = spark.sql(query)
+        expected.createOrReplaceTempView(name)
+        assert_same_rows(mill.read(name), expected.toArrow(), name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

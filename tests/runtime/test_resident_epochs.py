@@ -1,0 +1,322 @@
+"""Epochs in tasks that stay: the same answers as in jobs, also when tasks are lost or fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from job_status import jobs_so_far
+from pyspark.sql import SparkSession
+from resident_mill import stage_of, wait_for_tasks
+
+from mill_factory import MillFactory
+from python_workers import kill_workers
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.runtime.job import exchange_file
+from tidemill.runtime.job.exchange_file import ExchangeFile, TooLargeError
+from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
+from tidemill.runtime.spark.session import full_master, local_slots, resident_tasks
+
+SMALL = {"mode": "resident", "small_epoch_bytes": 1 << 20}
+
+
+def opened(mill_factory: MillFactory, data: Path, name: str = "root", **settings: object) -> Mill:
+    """A resident mill with a view that counts and sums by key."""
+    data.mkdir(exist_ok=True)
+    mill = mill_factory(name, **{**SMALL, **settings})
+    mill.sql(f"CREATE TABLE t (k INT, v BIGINT) USING csv OPTIONS (path '{data}')")
+    mill.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, COUNT(*) AS n, SUM(v) AS s FROM t GROUP BY k")
+    return mill
+
+
+def write(data: Path, number: int, rows: list[tuple[int, int]]) -> None:
+    """A file of rows."""
+    (data / f"{number:04d}.csv").write_text("".join(f"{k},{v}\n" for k, v in rows))
+
+
+def sums(mill: Mill) -> dict[int, tuple[int, int]]:
+    """What the view has."""
+    return {r["k"]: (r["n"], r["s"]) for r in mill.read("sums").to_pylist()}
+
+
+def added(expected: dict[int, tuple[int, int]], rows: list[tuple[int, int]]) -> None:
+    """The model: a dictionary."""
+    for k, v in rows:
+        n, s = expected.get(k, (0, 0))
+        expected[k] = n + 1, s + v
+
+
+def test_epochs_without_jobs(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    chance, data, expected = random.Random(seed), tmp_path / "data", dict[int, tuple[int, int]]()
+    mill = opened(mill_factory, data, checkpoint_seconds=1000.0, compact_after=1000)
+    wait_for_tasks(mill)
+    jobs = jobs_so_far(mill.spark)
+    for number in range(20):
+        rows = [(chance.randrange(50), chance.randrange(-100, 100)) for _ in range(chance.choice((1, 10, 1000)))]
+        write(data, number, rows)
+        added(expected, rows)
+        report = mill.advance()
+        assert report is not None
+        assert (report.resident, report.rows_in, report.warnings) == (True, len(rows), ())
+        assert sums(mill) == expected, f"epoch {report.epoch}"
+    assert jobs_so_far(mill.spark) == jobs, "an epoch is no job"
+
+
+def test_a_view_that_comes_and_one_that_goes(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """The task is sent each new program once."""
+    data = tmp_path / "data"
+    mill = opened(mill_factory, data)
+    wait_for_tasks(mill)
+    for number in range(6):
+        write(data, number, [(number, 1), (0, 2)])
+        if number == 2:
+            mill.sql("CREATE MATERIALIZED VIEW most AS SELECT MAX(k) AS k FROM t")
+        if number == 4:
+            mill.sql("DROP VIEW sums")
+        while (report := mill.advance()) is not None:
+            assert report.resident
+        if number >= 2:
+            assert mill.read("most").to_pylist() == [{"k": number}]
+
+
+def test_a_lost_task(mill_factory: MillFactory, tmp_path: Path) -> None:
+    data, expected = tmp_path / "data", dict[int, tuple[int, int]]()
+    mill = opened(mill_factory, data)
+    for number in range(4):
+        wait_for_tasks(mill)
+        if number % 2:
+            kill_workers(mill.spark)
+        rows = [(number % 3, number), (7, 1)]
+        write(data, number, rows)
+        added(expected, rows)
+        report = mill.advance()
+        assert report is not None
+        assert report.resident == (number % 2 == 0)
+        assert [w[:6] for w in report.warnings] == (["TM1042"] if number % 2 else [])
+        assert sums(mill) == expected
+
+
+def test_a_task_that_kills_its_process_in_an_epoch(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Its epoch is run as a job, over the same input."""
+    data, mark = tmp_path / "data", tmp_path / "killed"
+    mill = opened(mill_factory, data)
+
+    def deadly(value: int) -> int:
+        if value == 13 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return value * 2
+
+    mill.register_function("deadly", deadly, "BIGINT")
+    mill.sql("CREATE MATERIALIZED VIEW doubled AS SELECT deadly(v) AS d FROM t")
+    wait_for_tasks(mill)
+    write(data, 0, [(1, 12)])
+    first = mill.advance()
+    assert first is not None
+    assert first.resident
+    write(data, 1, [(1, 13), (1, 14)])
+    report = mill.advance()
+    assert report is not None
+    assert (report.resident, report.rows_in, mark.exists()) == (False, 2, True)
+    assert "the task was lost" in report.warnings[0]
+    assert sorted(r["d"] for r in mill.read("doubled").to_pylist()) == [24, 26, 28]
+    assert sums(mill) == {1: (3, 39)}
+
+
+class OfThisModule:
+    """Workers cannot import it."""
+
+
+def test_an_error_without_a_number_is_told(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job fails likewise here; nothing is sealed, and the task goes on."""
+    data = tmp_path / "data"
+    mill = opened(mill_factory, data)
+    write(data, 0, [(1, 1)])
+    jobs = mill._coordinator._jobs
+    real = jobs.run
+
+    def broken(plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
+        return real(replace(plan, memory_bytes=OfThisModule()), supersteps, work)  # type: ignore[arg-type]
+
+    wait_for_tasks(mill)
+    with monkeypatch.context() as patch, pytest.raises(TidemillError, match="TM1020"):
+        patch.setattr(jobs, "run", broken)
+        mill.advance()
+    wait_for_tasks(mill)
+    report = mill.advance()
+    assert report is not None
+    assert report.resident
+    assert [w[:6] for w in report.warnings] == ["TM1042"]
+    assert "No module named" in report.warnings[0]
+    assert sums(mill) == {1: (1, 1)}
+
+
+def test_errors_with_a_number_end_the_epoch_and_not_the_task(mill_factory: MillFactory, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    mill = opened(mill_factory, data)
+    mill.sql("CREATE MATERIALIZED VIEW inverse AS SELECT 1 DIV v AS i FROM t")
+    wait_for_tasks(mill)
+    write(data, 0, [(1, 0)])
+    report = mill.advance()
+    assert report is not None
+    assert report.resident
+    assert list(report.failed) == ["inverse"]
+    write(data, 1, [(1, 5)])
+    report = mill.advance()
+    assert report is not None
+    assert report.resident
+    assert sums(mill) == {1: (2, 5)}
+
+
+def test_mills_share_the_stage_of_their_spark(mill_factory: MillFactory, tmp_path: Path) -> None:
+    one = opened(mill_factory, tmp_path / "one", "first")
+    two = opened(mill_factory, tmp_path / "two", "second")
+    stage = stage_of(one)
+    assert stage_of(two) is stage
+    wait_for_tasks(one)
+    one.close()
+    assert not stage.closed
+    write(tmp_path / "two", 0, [(1, 1)])
+    report = two.advance()
+    assert report is not None
+    assert report.resident
+    two.close()
+    assert stage.closed
+    three = opened(mill_factory, tmp_path / "three", "third")
+    assert stage_of(three) is not stage
+    wait_for_tasks(three)
+
+
+def test_a_task_in_use_makes_an_epoch_a_job(mill_factory: MillFactory, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    mill = opened(mill_factory, data)
+    wait_for_tasks(mill)
+    taken = stage_of(mill).take()
+    write(data, 0, [(3, 4)])
+    report = mill.advance()
+    stage_of(mill).give_back(taken)
+    assert report is not None
+    assert (report.resident, report.warnings) == (False, ())
+    assert sums(mill) == {3: (1, 4)}
+
+
+def test_a_stranger_is_not_taken_for_a_task(mill_factory: MillFactory, tmp_path: Path) -> None:
+    mill = opened(mill_factory, tmp_path / "data")
+    wait_for_tasks(mill)
+    stage = stage_of(mill)
+    with socket.create_connection(stage.address) as connection:
+        connection.sendall(bytes(32))
+        connection.settimeout(10)
+        assert connection.recv(1) == b""
+    assert len(stage.take()) == 1
+    assert stage.take() == []
+
+
+def test_two_partitions_with_exchanges(tmp_path: Path, seed: int) -> None:
+    """In a process of its own, where Spark has slots for two tasks that stay; workers are killed."""
+    script = Path(__file__).with_name("resident_process.py")
+    tests = script.parent.parent
+    places = os.pathsep.join([str(tests), str(tests.parent), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), str(seed), "10"],
+        env={**os.environ, "PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    told = json.loads(run.stdout.strip().splitlines()[-1])
+    assert len(told) == 10
+    assert all(t["resident"] and not t["warnings"] for t in told if not t["killed"]), told
+    assert all(not t["resident"] and t["warnings"] == ["TM1042"] for t in told if t["killed"]), told
+    assert sum(t["killed"] for t in told) == 2
+
+
+# -- what is exchanged ------------------------------------------------------------------------------------
+
+
+def test_records_come_as_they_went(seed: int) -> None:
+    chance = random.Random(seed)
+    records = [(chance.randrange(5), chance.randbytes(chance.choice((0, 1, 100, 300_000)))) for _ in range(60)]
+    file = ExchangeFile()
+    file.write(iter(records))
+    slices = file.slices()
+    assert set(slices) == {target for target, _ in records}
+    for target, some in slices.items():
+        found = [bytes(data) for _, data in exchange_file.read([some])]
+        assert found == [data for to, data in records if to == target], f"seed {seed}"
+    both = [bytes(d) for _, d in exchange_file.read([slices[t] for t in sorted(slices)])]
+    assert Counter(both) == Counter(data for _, data in records)
+    file.close()
+
+
+def test_what_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_file, "MOST_BYTES", 3 << 20)
+    file = ExchangeFile()
+    with pytest.raises(TooLargeError, match="3 MiB"):
+        file.write((0, bytes(1 << 20)) for _ in range(4))
+    file.close()
+
+
+def test_files_are_gone_with_their_process() -> None:
+    """Another process has no file to read, and says so."""
+    code = (
+        "from tidemill.runtime.job.exchange_file import ExchangeFile\n"
+        "file = ExchangeFile(); file.write([(0, b'data')])\n"
+        "print(file.slices()[0].process, file.slices()[0].descriptor, flush=True); input()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as other:
+        assert other.stdout is not None
+        process, descriptor = map(int, other.stdout.readline().split())
+        some = exchange_file.Slices(process, descriptor, ((0, 8),))
+        assert [bytes(d) for _, d in exchange_file.read([some])] == [b"data"]
+        other.kill()
+        other.wait()
+        end = time.monotonic() + 10
+        while Path(f"/proc/{process}/fd").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        with pytest.raises(OSError, match=str(process)):
+            list(exchange_file.read([some]))
+
+
+# -- slots ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("master", "more", "full"),
+    [
+        ("local", 0, "local[1,4]"),
+        ("local", 2, "local[3,4]"),
+        ("local[2]", 0, "local[2,4]"),
+        ("local[2]", 1, "local[3,4]"),
+        ("local[2,7]", 3, "local[5,7]"),
+        ("local[*]", 0, "local[*,4]"),
+        ("local[*]", 2, f"local[{len(os.sched_getaffinity(0)) + 2},4]"),
+        ("local-cluster[2,1,1024]", 2, "local-cluster[2,1,1024]"),
+        ("spark://host:7077", 2, "spark://host:7077"),
+    ],
+)
+def test_a_local_master_gets_slots_for_tasks_that_stay(master: str, more: int, full: str) -> None:
+    assert full_master(master, more) == full
+    assert (local_slots(master) is None) == (not master.startswith("local") or "cluster" in master)
+
+
+def test_tasks_of_a_session_that_was_made_elsewhere(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    assert resident_tasks(context, Settings(mode="jobs")) == 0
+    assert resident_tasks(context, Settings(mode="resident")) == min(1, context.defaultParallelism - 1)
