@@ -23,6 +23,7 @@ NAMES = (
     "range_scan",
     "grouped_aggregate",
     "tiny_epoch",
+    "resident_epochs",
     "tasks",
     "readers",
     "twenty_views",
