@@ -306,6 +306,8 @@ class ListedFiles(SourceFiles):
         probes = keys_of(table, paths)
         order = state_keys.sort(probes)
         found, values = reader.get(probes.take(order))
+        if not found.any():
+            return paths
         read = found & (sizes_of_listed(values) > 0)
         left = np.ones(len(paths), np.bool_)
         left[order[read]] = False

@@ -115,7 +115,7 @@ class Intake:
 
     def at(self, version: Version) -> None:
         """Read sealed state from this version from now on."""
-        self._sealed.version = version
+        self._sealed.at(version)
 
     def add_table(self, table: Table) -> None:
         """Begin to follow a table."""
@@ -237,10 +237,12 @@ class Intake:
 
         Notifications of files that the ``durable`` epoch has are deleted.
         """
+        self._sealed.open_again()
         self._lists.proceed(self._followed(), seconds, self._sealed.version.epoch, durable)
 
     def list_all(self) -> None:
         """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`."""
+        self._sealed.open_again()
         self._lists.list_all(self._followed(), self._sealed.version.epoch)
 
     def go_on(self) -> None:

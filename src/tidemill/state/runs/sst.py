@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -148,8 +148,7 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
     """
     sections = []
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
+        with _created(path) as file:
             file.write(_MAGIC)
             offset = len(_MAGIC)
             for part in tables:
@@ -177,6 +176,15 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
             hint=advice(error, "nothing was sealed, the previous epoch is intact"),
         ) from error
     return tuple(sections)
+
+
+def _created(path: Path) -> BinaryIO:
+    """A new file, open for writing; its directory is made if missing."""
+    try:
+        return path.open("xb")
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb")
 
 
 def _section(part: Part, offset: int) -> tuple[pa.Buffer, bytes, Section]:

@@ -203,6 +203,8 @@ class RunStore:
         """
         with _lock:
             look = needed is None or time.monotonic() >= _looked_at.get(self._prefix, 0.0) + _LOOK_SECONDS
+            if not look and len(_open) <= UNNEEDED_FILES and sum(f.bytes for f in _open.values()) <= UNNEEDED_BYTES:
+                return
             if look:
                 _looked_at[self._prefix] = time.monotonic()
             mine = [key for key in _open if key.startswith((self._prefix, self._durable))]
