@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import random
 import socket
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from benchmarks.server_process import listening_port
 from serving import Events, Served, summed, wait_until
@@ -15,6 +19,7 @@ from test_http import orders, write
 
 import tidemill as tm
 from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.serve.service.place import Place
 
 ServeFactory = Callable[..., Served]
 
@@ -145,3 +150,44 @@ def test_columns_of_a_view(
     assert [row for row in after if row not in event.data["changes"]] == []
     new = [row for row in event.data["changes"] if row not in after]
     assert all(3 in row.values() or row.get("amount") == 2.5 for row in new), new
+
+
+def test_no_more_subscribers_than_allowed_however_many_come_at_once(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(max_subscribers=5)
+    orders(served, tmp_path)
+    url = f"{served.http.base_url}/v1/views/spending/changes"
+    answers: Counter[str] = Counter()
+    go_on, begun = threading.Event(), threading.Barrier(30)
+
+    def subscribe() -> None:
+        begun.wait(30)
+        with httpx.Client(timeout=30) as client, client.stream("GET", url) as answer:
+            if answer.status_code == 200:
+                answers["subscribed"] += 1
+                go_on.wait(60)
+            else:
+                answers[json.loads(answer.read())["number"]] += 1
+
+    threads = [threading.Thread(target=subscribe) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: answers.total() == 30)
+    assert answers == {"subscribed": 5, "TM8012": 25}
+    assert served.server.service.subscribers == 5
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    wait_until(lambda: served.server.service.subscribers == 0)
+
+
+def test_a_place_is_given_back_once() -> None:
+    given: list[int] = []
+    place = Place(lambda: given.append(1))
+    with place:
+        pass
+    place.close()
+    assert given == [1]
+    del place
+    Place(lambda: given.append(2))  # nobody holds it
+    gc.collect()
+    assert given == [1, 2]

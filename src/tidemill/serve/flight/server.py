@@ -21,6 +21,7 @@ from tidemill.serve.flight.tickets import asked_in, ticket_of
 from tidemill.serve.logs.caller import CALLER, Caller, client_address
 from tidemill.serve.logs.events import CONNECTION_REFUSED, REQUEST_FAILED
 from tidemill.serve.logs.redaction import error_fields
+from tidemill.serve.service.place import Place
 from tidemill.serve.service.service import Rows, Service, Text
 
 _T = TypeVar("_T")
@@ -101,10 +102,10 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _stream(self, context: Any, kind: str, ticket: dict[str, Any]) -> flight.FlightDataStream:
         if kind == "changes":
-            self._service.check_subscribers()
+            place = self._service.subscriber_place()
             follower = self._service.subscriptions.follower(asked_in(ticket))
             schema = _change_schema(follower)
-            return flight.GeneratorStream(schema, self._changes(context, follower, schema))
+            return flight.GeneratorStream(schema, self._changes(place, context, follower, schema))
         epoch, tables = self._tables(kind, ticket)
         first = next(tables)
         metadata = json.dumps({"epoch": epoch}).encode()
@@ -126,10 +127,11 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         assert isinstance(answer, Text), "what only reads gives rows or a text"
         return answer.epoch, iter((pa.table({"plan": [answer.text]}),))
 
-    def _changes(self, context: Any, follower: Follower, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    def _changes(
+        self, place: Place, context: Any, follower: Follower, schema: pa.Schema
+    ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
         service = self._service
-        service.joined()
-        try:
+        with place:
             while not self.stopping and not context.is_cancelled():
                 newest = service.mill.epoch
                 event = self._numbered(lambda: follower.next(_MOST_ROWS))
@@ -144,8 +146,6 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                     yield _nothing(schema), json.dumps(metadata).encode()
                 else:
                     service.mill.wait_for_epoch(newest, _WAIT_SECONDS)
-        finally:
-            service.left()
 
     def do_action(self, context: Any, action: flight.Action) -> Iterator[flight.Result]:
         """``sql`` executes the statement in the body, as the token's role allows; gives JSON."""

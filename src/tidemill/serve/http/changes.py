@@ -27,6 +27,7 @@ from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
 from tidemill.serve.http.names import names_in
 from tidemill.serve.http.views import Columns, ViewName, ViewNames, Where
+from tidemill.serve.service.place import Place
 from tidemill.serve.service.service import Service
 
 router = APIRouter(tags=["changes"])
@@ -103,17 +104,17 @@ async def follow_views(
 
 
 async def _stream(service: Service, signal: EpochSignal, asked: Asked, reset: bool, format_: str) -> Response:
+    place = service.subscriber_place()
     follower, lost = await run_in_threadpool(_follower, service, asked, reset)
     events = _events(service, signal, follower, asked, reset, lost, "arrow" if format_ == "arrow" else "json")
     if format_ == "arrow":
-        return StreamingResponse(_counted(service, _frames(service, events)), media_type=FRAMED)
+        return StreamingResponse(_counted(place, _frames(service, events)), media_type=FRAMED)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_counted(service, _sse(service, events)), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(_counted(place, _sse(service, events)), headers=headers, media_type="text/event-stream")
 
 
 def _follower(service: Service, asked: Asked, reset: bool) -> tuple[Follower, TidemillError | None]:
-    """A follower, and why it begins again with a snapshot if it does. TM8012 when there are too many subscribers."""
-    service.check_subscribers()
+    """A follower, and why it begins again with a snapshot if it does."""
     try:
         return service.subscriptions.follower(asked), None
     except TidemillError as error:
@@ -123,13 +124,10 @@ def _follower(service: Service, asked: Asked, reset: bool) -> tuple[Follower, Ti
         return service.subscriptions.follower(again), error
 
 
-async def _counted(service: Service, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    service.joined()
-    try:
+async def _counted(place: Place, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    with place:
         async for part in parts:
             yield part
-    finally:
-        service.left()
 
 
 _LOST = ("TM1036", "TM8010", "TM8013", "TM1031")
@@ -330,16 +328,16 @@ class _Connection:
         if str(id_) in self._tasks or len(self._tasks) >= _MOST_SUBSCRIPTIONS:
             raise _no_message(f"subscription {id_!r} is there already, or there are {_MOST_SUBSCRIPTIONS}")
         asked, reset = _asked(message)
+        place = self._service.subscriber_place()
         follower, lost = await run_in_threadpool(_follower, self._service, asked, reset)
-        task = asyncio.create_task(self._follow(id_, follower, asked, reset, lost))
+        task = asyncio.create_task(self._follow(place, id_, follower, asked, reset, lost))
         self._tasks[str(id_)] = task
 
     async def _follow(
-        self, id_: object, follower: Follower, asked: Asked, reset: bool, lost: TidemillError | None
+        self, place: Place, id_: object, follower: Follower, asked: Asked, reset: bool, lost: TidemillError | None
     ) -> None:
         head = json.dumps(id_)
         zone = self._service.time_zone
-        self._service.joined()
         try:
             events = _events(self._service, self._signal, follower, asked, reset, lost, "json", _fitting_message)
             async for event in events:
@@ -360,7 +358,7 @@ class _Connection:
         except (WebSocketDisconnect, RuntimeError):
             pass  # the client has gone while something was sent
         finally:
-            self._service.left()
+            place.close()
             self._tasks.pop(str(id_), None)
 
     async def _send(self, message: dict[str, object]) -> None:

@@ -36,6 +36,7 @@ from tidemill.serve.logs.server_log import ServerLog
 from tidemill.serve.logs.statement_names import named
 from tidemill.serve.service.first_rows import first_rows
 from tidemill.serve.service.freed_memory import FreedMemory
+from tidemill.serve.service.place import Place
 from tidemill.serve.service.programs import Programs
 from tidemill.serve.service.state_sizes import StateSizes
 from tidemill.serve.stored.cache import Cache
@@ -105,7 +106,7 @@ class Service:
         self.cursors = Cursors(self.store, self.subscriptions, settings.max_cursors)
         self._reports: deque[tuple[float, EpochReport]] = deque(maxlen=_REPORTS)
         self._warnings: deque[tuple[float, str]] = deque(maxlen=_REPORTS)
-        self._told = threading.Lock()
+        self._told = threading.RLock()
         self.server_log = ServerLog(settings.log_level, settings.log_entries)
         self._memory = FreedMemory()
         self._watch = MillWatch(mill, self.server_log, settings.slow_epoch_seconds, self.warnings)
@@ -118,23 +119,20 @@ class Service:
         """How many followers there are now, over all protocols."""
         return self._subscribers
 
-    def check_subscribers(self) -> None:
-        """TM8012 when there are as many followers as there may be."""
-        if self._subscribers >= self.settings.max_subscribers:
-            raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
-                got=f"{self.settings.max_subscribers:,} subscribers",
-                hint="end some, or raise the server's limit",
-            )
-
-    def joined(self) -> None:
-        """A follower begins."""
+    def subscriber_place(self) -> Place:
+        """A place for a follower, which it gives back at its end. TM8012 when there are as many as there may be."""
         with self._told:
+            if self._subscribers >= self.settings.max_subscribers:
+                raise TidemillError(
+                    "TM8012",
+                    "a limit of the server is reached",
+                    got=f"{self.settings.max_subscribers:,} subscribers",
+                    hint="end some, or raise the server's limit",
+                )
             self._subscribers += 1
+        return Place(self._left)
 
-    def left(self) -> None:
-        """A follower has ended."""
+    def _left(self) -> None:
         with self._told:
             self._subscribers -= 1
 
