@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -84,3 +85,28 @@ def test_a_worker_that_java_has_left_says_nothing(error: type[Exception]) -> Non
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert (done.stderr == "") == (error is not ValueError)
+
+
+def test_an_epoch_is_tried_again_when_spark_has_given_its_job_up(mill_factory, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Spark gives up after four lost workers; whoever runs the mill in the background should not notice."""
+    data, deaths = tmp_path / "data", tmp_path / "deaths"
+    data.mkdir()
+    deaths.mkdir()
+    mill = mill_factory(partitions=1)
+
+    def deadly(value: int) -> int:
+        if value == 13 and len(list(deaths.iterdir())) < 6:
+            (deaths / str(os.getpid())).touch()
+            os.kill(os.getpid(), 9)
+        return value * 2
+
+    mill.register_function("deadly", deadly, "BIGINT")
+    mill.sql(f"CREATE TABLE t (v BIGINT) USING csv OPTIONS (path '{data}')")
+    mill.sql("CREATE MATERIALIZED VIEW doubled AS SELECT deadly(v) AS d FROM t")
+    (data / "0.csv").write_text("12\n13\n")
+    report = mill.advance()
+    assert report is not None
+    assert len(list(deaths.iterdir())) == 6
+    assert (report.epoch, report.rows_in) == (1, 2)
+    assert [w[:6] for w in report.warnings] == ["TM1020"]
+    assert sorted(r["d"] for r in mill.read("doubled").to_pylist()) == [24, 26]

@@ -55,7 +55,7 @@ from tidemill.runtime.epoch.mill_state import MillState
 from tidemill.runtime.epoch.recovery import Remedy, recovering
 from tidemill.runtime.epoch.report import EpochReport, epoch_report
 from tidemill.runtime.epoch.turns import Ticket, Turns
-from tidemill.runtime.job.epoch_job import EpochJobs
+from tidemill.runtime.job.epoch_job import EpochJobs, WorkersLostError
 from tidemill.runtime.job.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.job.epoch_run import EpochRun, run_until_right
 from tidemill.runtime.job.epoch_work import must_begin, share_out, snapshot_steps, tables_of
@@ -76,6 +76,9 @@ _ELSEWHERE = ("TM1019",)
 
 _HURRY = 0.8
 _LEAST_EPOCH_BYTES = 64 << 10
+_LOST_JOBS, _LOST_SECONDS = 3, 1.0
+"""How often the job of an epoch is tried again whose workers were lost, and the seconds until then."""
+
 _MERGES_BEHIND = 8
 """Epochs wait for merges when a table has this many times the runs at which a merge begins."""
 
@@ -357,6 +360,7 @@ class Coordinator(MillState):
             Remedy(NewColumnsError, self._grow),
             Remedy(_ELSEWHERE, self._scatter, most=1),
             Remedy(_LOSSES, self._roll_back, most=3),
+            Remedy(WorkersLostError, self._pause, most=_LOST_JOBS),
         )
 
     def _scatter(self, error: TidemillError) -> None:
@@ -397,6 +401,11 @@ class Coordinator(MillState):
         self._programs()
         self._intake.list_all()
         self.arrivals.follow(self._intake)
+
+    def _pause(self, error: TidemillError) -> None:
+        """Give Spark a moment to start workers again; the epoch is tried again."""
+        self._warn(error.message())
+        time.sleep(_LOST_SECONDS)
 
     def _gather(self) -> None:
         """Make all that is sealed durable and read it from there, not from buffers of other hosts."""

@@ -31,6 +31,13 @@ _AGAIN = "nothing was sealed: the previous epoch is intact, and the same input i
 _AFTER_JAVA = "open the root again: the mill goes on from its last checkpoint, and reads again what came after it"
 
 
+_SIGNS_OF_LOSS = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Connection reset")
+
+
+class WorkersLostError(TidemillError):
+    """Spark gave a job up because the processes of its tasks ended again and again."""
+
+
 class EpochJobs:
     """Runs epochs in one Spark context.
 
@@ -70,8 +77,9 @@ class EpochJobs:
             if java_has_ended(self._context):
                 raise _failed("Java has ended: it was killed, or had too little memory", _AFTER_JAVA) from None
             text = str(error)
+            lost = any(sign in text for sign in _SIGNS_OF_LOSS)
             cause = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:200])
-            raise _failed(cause.strip(), _AGAIN) from error
+            raise _failed(cause.strip(), _AGAIN, WorkersLostError if lost else TidemillError) from error
         reports = [pickle.loads(data) for _, data in records]
         first = len(shares) if plan.partitions > 1 else 1
         self._check_complete(len(reports), first + (supersteps - 1) * plan.partitions)
@@ -108,8 +116,8 @@ def without_errors(reports: Iterable[TaskReport]) -> list[TaskReport]:
     return found
 
 
-def _failed(cause: str, hint: str) -> TidemillError:
-    return TidemillError("TM1020", "the Spark job of an epoch failed", got=cause, hint=hint)
+def _failed(cause: str, hint: str, kind: type[TidemillError] = TidemillError) -> TidemillError:
+    return kind("TM1020", "the Spark job of an epoch failed", got=cause, hint=hint)
 
 
 def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Program]:

@@ -62,6 +62,7 @@ class ResidentStage:
         self._free: queue.Queue[socket.socket] = queue.Queue()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._ending = threading.Event()
         self._failures = 0
         self._purpose = purpose
         self._group = f"tidemill {purpose} {uuid.uuid4().hex}"
@@ -107,14 +108,15 @@ class ResidentStage:
         for connection in connections:
             with self._lock:
                 self._open.discard(connection)
-            connection.close()
+            _end(connection)
 
     def _accept(self) -> None:
         while not self.closed:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return  # closed
+            except OSError:  # closed, or too many open files
+                self._ending.wait(0.05)
+                continue
             name = f"{self._purpose}-welcome"
             threading.Thread(target=self._welcome, args=(connection,), daemon=True, name=name).start()
 
@@ -151,12 +153,13 @@ class ResidentStage:
                     said = " ".join(str(error).split("Driver stacktrace")[0].split())
                     self.failure = f"{type(error).__name__}: {said[:150]} ... {said[-250:]}"
                     return
-                time.sleep(0.1 * self._failures)
+                self._ending.wait(0.1 * self._failures)
 
     def close(self) -> None:
         """End the stage: its tasks end with their connections. It may be called twice."""
         with self._lock:
             self.closed = True
+            self._ending.set()
             open_, self._open = self._open, set()
         with suppress(Exception):  # the session may be stopped
             self._context.cancelJobGroup(self._group)
@@ -164,11 +167,16 @@ class ResidentStage:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for connection in open_:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
+            _end(connection)
         for thread in self._threads:
             thread.join(timeout=30)
+
+
+def _end(connection: socket.socket) -> None:
+    """End a connection for all processes that have it: a fork of this one has it, too."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 # -- in a task of Spark -----------------------------------------------------------------------------------

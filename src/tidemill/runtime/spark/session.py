@@ -31,6 +31,7 @@ from tidemill.zones import UTC
 _JAVA_NEEDED = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?")
+_TASK_CPUS = "spark.task.cpus"
 _RESIDENT = "spark.tidemill.residentTasks"
 _RETURN_MEMORY = "-XX:G1PeriodicGCInterval=60000"
 """Java collects garbage once a minute when it has not done so, and gives back the memory of its heap."""
@@ -103,12 +104,19 @@ def local_slots(master: str) -> int | None:
 def resident_tasks(context: SparkContext, settings: Settings) -> int:
     """How many tasks may stay for as long as the mill is open: those that :func:`create_session` made slots for.
 
-    In a session that was made elsewhere, and on a cluster, it is one: the others are for checkpoints and merges.
+    In a session that was made elsewhere, and on a cluster, it is one. At least one slot is left for other jobs.
     """
     if settings.mode != RESIDENT:
         return 0
-    made_for = context.getConf().get(_RESIDENT)
-    return int(made_for) if made_for else min(1, context.defaultParallelism - 1)
+    conf = context.getConf()
+    slots = _cores(context) // int(conf.get(_TASK_CPUS) or 1)
+    return max(0, min(int(conf.get(_RESIDENT) or 1), slots - 1))
+
+
+def _cores(context: SparkContext) -> int:
+    """The cores of all executors that there are now; of a local master those that its URL says."""
+    executors = context._jsc.sc().statusStore().executorList(True)
+    return sum(executors.apply(i).totalCores() for i in range(executors.size()))
 
 
 def driver_java_options(given: str) -> str:
@@ -138,7 +146,8 @@ def create_session(settings: Settings) -> SparkSession:
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
     slots = local_slots(settings.master)
     staying = (settings.partitions or slots) if slots is not None and settings.mode == RESIDENT else 0
-    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, staying))
+    cores = staying * int(settings.spark_conf.get(_TASK_CPUS, "1"))
+    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, cores))
     conf = {
         **_CONF,
         **({_RESIDENT: str(staying)} if staying else {}),
