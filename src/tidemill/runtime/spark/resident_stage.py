@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import queue
+import re
 import secrets
 import socket
 import threading
@@ -71,10 +72,12 @@ class ResidentStage:
         """Whether any task has connected."""
         self.failure: str | None = None
         """Why the stage is not run any more, except by :meth:`close`."""
-        local = str(context.master).startswith("local")
-        address = "127.0.0.1" if local else str(context.getConf().get("spark.driver.host"))
-        self._listener = socket.create_server((address, 0))
-        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        conf = context.getConf()
+        local = re.fullmatch(r"local(\[.*\])?", str(context.master)) is not None
+        told = "127.0.0.1" if local else str(conf.get("spark.driver.host"))
+        bound = told if local else str(conf.get("spark.driver.bindAddress") or told)
+        self._listener = socket.create_server((bound, 0))
+        self.address: tuple[str, int] = (told, self._listener.getsockname()[1])
         """Where tasks connect to."""
         self._threads = [
             threading.Thread(target=target, daemon=True, name=f"{purpose}-{name}")
@@ -183,13 +186,17 @@ def _end(connection: socket.socket) -> None:
 
 
 def _serve(address: tuple[str, int], token: bytes, host: Host, _: Iterable[int]) -> None:
-    """Serve one connection after the other, until nobody listens any more."""
+    """Serve one connection after the other, until nobody listens any more. OSError when that was never so."""
+    served = False
     while True:
         try:
             connection = socket.create_connection(address, timeout=30)
         except OSError:
             host.close()
+            if not served:
+                raise
             return
+        served = True
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(LostError):
