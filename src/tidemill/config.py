@@ -27,9 +27,9 @@ class Settings:
         URL of the Spark master. By default that in the environment variable ``TIDEMILL_MASTER``, else ``local[*]``.
     mode : str
         ``jobs``: an epoch is a Spark job. ``resident``: epochs run in tasks that stay, without the 10 to 20 ms that a
-        job takes, and as much for each exchange. They keep slots of Spark: on a local master as many as there are
-        partitions, in addition to those of its URL; elsewhere one, for small epochs (``small_epoch_bytes``). By default
-        that in the environment variable ``TIDEMILL_MODE``, else ``jobs``.
+        job takes, and as much for each exchange; on local masters only. They keep slots of Spark: as many as there are
+        partitions, in addition to those of the URL, and one in a session that was made elsewhere. By default that in
+        the environment variable ``TIDEMILL_MODE``, else ``jobs``.
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.
     split_bytes : int

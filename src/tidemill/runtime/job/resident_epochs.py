@@ -87,7 +87,7 @@ class ResidentEpochs:
         if tasks:
             self._stage = _join(context, tasks)
         else:
-            warn(_no_task("Spark has one slot").message())
+            warn(_no_task("Spark has one slot, or is a cluster").message())
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
@@ -148,7 +148,7 @@ def _no_task(said: str) -> TidemillError:
         "TM1043",
         "there is no resident task, and epochs run as Spark jobs",
         got=said,
-        hint="give Spark more slots: these tasks keep theirs; or leave `mode` at `jobs`",
+        hint="use a local master with more slots: these tasks keep theirs; or leave `mode` at `jobs`",
     )
 
 

@@ -104,19 +104,15 @@ def local_slots(master: str) -> int | None:
 def resident_tasks(context: SparkContext, settings: Settings) -> int:
     """How many tasks may stay for as long as the mill is open: those that :func:`create_session` made slots for.
 
-    In a session that was made elsewhere, and on a cluster, it is one. At least one slot is left for other jobs.
+    In a session that was made elsewhere it is one; at least one slot is left for other jobs. On a cluster none: a task
+    that takes the only slot of an executor would keep checkpoints from the buffer of that host.
     """
-    if settings.mode != RESIDENT:
+    if settings.mode != RESIDENT or local_slots(str(context.master)) is None:
         return 0
     conf = context.getConf()
-    slots = _cores(context) // int(conf.get(_TASK_CPUS) or 1)
-    return max(0, min(int(conf.get(_RESIDENT) or 1), slots - 1))
-
-
-def _cores(context: SparkContext) -> int:
-    """The cores of all executors that there are now; of a local master those that its URL says."""
-    executors = context._jsc.sc().statusStore().executorList(True)
-    return sum(executors.apply(i).totalCores() for i in range(executors.size()))
+    executors = context._jsc.sc().statusStore().executorList(True)  # of a local master it is the driver
+    cores = sum(executors.apply(i).totalCores() for i in range(executors.size()))
+    return max(0, min(int(conf.get(_RESIDENT) or 1), cores // int(conf.get(_TASK_CPUS) or 1) - 1))
 
 
 def driver_java_options(given: str) -> str:
