@@ -8,6 +8,7 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +27,9 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.job import exchange_file
 from tidemill.runtime.job.exchange_file import ExchangeFile, TooLargeError
+from tidemill.runtime.job.resident_host import OVER, EpochHost, receive, send
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
+from tidemill.runtime.spark.messages import LostError
 from tidemill.runtime.spark.session import full_master, local_slots, resident_tasks
 
 SMALL = {"mode": "resident", "small_epoch_bytes": 1 << 20}
@@ -278,13 +281,15 @@ def test_files_are_gone_with_their_process() -> None:
     code = (
         "from tidemill.runtime.job.exchange_file import ExchangeFile\n"
         "file = ExchangeFile(); file.write([(0, b'data')])\n"
-        "print(file.slices()[0].process, file.slices()[0].descriptor, flush=True); input()\n"
+        "some = file.slices()[0]; print(some.process, some.descriptor, some.inode, flush=True); input()\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as other:
         assert other.stdout is not None
-        process, descriptor = map(int, other.stdout.readline().split())
-        some = exchange_file.Slices(process, descriptor, ((0, 8),))
+        process, descriptor, inode = map(int, other.stdout.readline().split())
+        some = exchange_file.Slices(process, descriptor, inode, ((0, 8),))
         assert [bytes(d) for _, d in exchange_file.read([some])] == [b"data"]
+        with pytest.raises(OSError, match="another file"):
+            list(exchange_file.read([replace(some, inode=inode + 1)]))
         other.kill()
         other.wait()
         end = time.monotonic() + 10
@@ -292,6 +297,33 @@ def test_files_are_gone_with_their_process() -> None:
             time.sleep(0.01)
         with pytest.raises(OSError, match=str(process)):
             list(exchange_file.read([some]))
+
+
+def test_files_are_let_go_when_the_epoch_is_over(tmp_path: Path) -> None:
+    """In this process, over a pair of sockets: the host answers, and holds no file behind the end."""
+    ours, theirs = socket.socketpair()
+    host = EpochHost()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    thread = threading.Thread(target=lambda: _serve_until_the_end(host, theirs))
+    thread.start()
+    host._files[0] = ExchangeFile()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 1
+    send(ours, OVER, b"")
+    send(ours, b"E", b"no pickle")
+    kind, said = receive(ours)
+    assert (kind, b"Unpickling" in said) == (b"X", True)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    host._files[0] = ExchangeFile()
+    ours.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert host._files == {}
+    theirs.close()
+
+
+def _serve_until_the_end(host: EpochHost, connection: socket.socket) -> None:
+    with pytest.raises(LostError):
+        host.serve(connection)
 
 
 # -- slots ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +103,12 @@ class ListedFiles(SourceFiles):
     def room(self) -> int:
         """How many more files may wait."""
         return ROOM - len(self.waiting) - len(self._empty)
+
+    def with_policy(self, policy: FilePolicy) -> Self:
+        """The same files under another policy, which may look again at what this one does not."""
+        changed = super().with_policy(policy)
+        changed._done = set()
+        return changed
 
     # -- List ---------------------------------------------------------------------------------------
 

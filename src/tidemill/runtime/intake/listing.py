@@ -142,16 +142,23 @@ class LocationList:
 
     def go_on(self) -> None:
         """Take pages while all tables have room. Errors as listing the location."""
-        while self._pass is not None and all(t.room > 0 for t in self.tables):
-            page = next(self._pass, None)
-            if page is None:
-                self._end()
-                return
-            self._seen |= bool(page)
-            wanted = [f for f in page if self._wants(f)]
-            new = max(t.discover(t.with_whole_lines(wanted)) for t in self.tables)
-            if self._objects is not None:
-                self._objects.found_new(new)
+        try:
+            while self._pass is not None and all(t.room > 0 for t in self.tables):
+                page = next(self._pass, None)
+                if page is None:
+                    self._end()
+                    return
+                self._take(page)
+        except BaseException:
+            self._pass = None  # else what was missed of it would be taken for deleted
+            raise
+
+    def _take(self, page: list[FileInfo]) -> None:
+        self._seen |= bool(page)
+        wanted = [f for f in page if self._wants(f)]
+        new = max(t.discover(t.with_whole_lines(wanted)) for t in self.tables)
+        if self._objects is not None:
+            self._objects.found_new(new)
 
     def _wants(self, info: FileInfo) -> bool:
         """Whether a file is to be read; warns once of one without a codec or outside ``allowed_paths``."""

@@ -33,6 +33,7 @@ class Slices:
 
     process: int
     descriptor: int
+    inode: int
     parts: tuple[tuple[int, int], ...]
 
 
@@ -70,7 +71,8 @@ class ExchangeFile:
 
     def slices(self) -> dict[int, Slices]:
         """What each partition has to read."""
-        return {t: Slices(os.getpid(), self._descriptor, tuple(parts)) for t, parts in self._parts.items()}
+        place = os.getpid(), self._descriptor, os.fstat(self._descriptor).st_ino
+        return {target: Slices(*place, tuple(parts)) for target, parts in self._parts.items()}
 
     def close(self) -> None:
         """Let go of it; who has mapped it can read on."""
@@ -82,6 +84,8 @@ def read(slices: Iterable[Slices]) -> Iterator[Record]:
     for some in slices:
         descriptor = os.open(f"/proc/{some.process}/fd/{some.descriptor}", os.O_RDONLY)
         try:
+            if os.fstat(descriptor).st_ino != some.inode:
+                raise OSError(f"process {some.process} has another file now")
             mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)

@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 from weakref import WeakKeyDictionary
@@ -32,6 +33,7 @@ from tidemill.runtime.job.resident_host import (
     EPOCH,
     FAILED,
     OUTPUT,
+    OVER,
     PROGRAM,
     REPORTS,
     SUPERSTEP,
@@ -210,7 +212,11 @@ def _exchanged(
                 slices[target % plan.partitions].append(found)
         last = depth == supersteps - 1
         requests = [SuperstepRequest(plan, depth, last, i, None, tuple(some)) for i, some in enumerate(slices)]
-    return _asked(tasks, SUPERSTEP, requests, program)
+    found = _asked(tasks, SUPERSTEP, requests, program)
+    for task in tasks:
+        with suppress(LostError):  # it has answered
+            send(task, OVER, b"")
+    return found
 
 
 def _report(data: bytes) -> TaskReport:

@@ -3,7 +3,8 @@
 Each message has a letter and a length in front:
 
     to the task     E and a request for a whole epoch of one partition; S and one for a superstep of one partition of
-                    an epoch; P and a program, after which the request is repeated
+                    an epoch; P and a program, after which the request is repeated; C when an epoch is over, without
+                    an answer
     to the mill     R and records, which are the reports of all supersteps; O and what other tasks have to read of the
                     records of a superstep (:class:`~tidemill.runtime.job.exchange_file.Slices`); N for a program that
                     the task does not know; X and the text of an error that has no number
@@ -31,7 +32,7 @@ from tidemill.runtime.job.superstep import (
 from tidemill.runtime.spark.messages import received, sent
 from tidemill.task.program import Program
 
-EPOCH, SUPERSTEP, PROGRAM = b"E", b"S", b"P"
+EPOCH, SUPERSTEP, PROGRAM, OVER = b"E", b"S", b"P", b"C"
 REPORTS, OUTPUT, UNKNOWN, FAILED = b"R", b"O", b"N", b"X"
 
 _HEAD = struct.Struct("!cI")
@@ -100,17 +101,26 @@ class EpochHost:
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the connection ends."""
-        while True:
-            kind, body = receive(connection)
-            try:
-                if kind == PROGRAM:
-                    self._keep(CPickleSerializer().loads(body))
-                    continue
-                answer = self._answer(pickle.loads(body))
-            except Exception as error:
-                said = traceback.format_exception_only(error)[-1].strip()
-                answer = FAILED, said.encode(errors="replace")
-            send(connection, *answer)
+        try:
+            while True:
+                self._carry_out(connection, *receive(connection))
+        finally:
+            self._drop_files()
+
+    def _carry_out(self, connection: socket.socket, kind: bytes, body: bytearray) -> None:
+        if kind == OVER:
+            self._drop_files()
+            return
+        try:
+            if kind == PROGRAM:
+                self._keep(CPickleSerializer().loads(body))
+                return
+            answer = self._answer(pickle.loads(body))
+        except Exception as error:
+            said = traceback.format_exception_only(error)[-1].strip()
+            answer = FAILED, said.encode(errors="replace")
+            self._drop_files()
+        send(connection, *answer)
 
     def _answer(self, request: EpochRequest | SuperstepRequest) -> tuple[bytes, bytes]:
         named = request.plan.program
@@ -139,10 +149,13 @@ class EpochHost:
             self._programs.pop(next(iter(self._programs)))
         self._programs[program.fingerprint] = program
 
-    def close(self) -> None:
-        """The task ends."""
+    def _drop_files(self) -> None:
         while self._files:
             self._files.popitem()[1].close()
+
+    def close(self) -> None:
+        """The task ends."""
+        self._drop_files()
 
 
 def _pickled(records: list[Record]) -> bytes:

@@ -24,7 +24,9 @@ from tidemill.runtime.spark.messages import LostError, received, sent
 
 _TOKEN_BYTES = 32
 _MOST_FAILURES = 4
-"""Failures of the stage, one after the other without an answer in between, that are taken for its end."""
+"""Failures of the stage, one soon after the other without an answer in between, that are taken for its end."""
+_LONG = 60.0
+"""Seconds for which a stage ran that is no failure soon after the one before."""
 
 
 class Session(Protocol):
@@ -147,11 +149,12 @@ class ResidentStage:
         """Run the stage, again when it has failed."""
         serve = partial(_serve, self.address, self._token, self._host)
         while not self.closed:
+            begin = time.monotonic()
             try:
                 self._context.setJobGroup(self._group, f"{self._purpose} of Tidemill", True)
                 self._context.parallelize(range(self._tasks), self._tasks).foreachPartition(serve)
             except Exception as error:
-                self._failures += 1
+                self._failures = 1 if time.monotonic() - begin > _LONG else self._failures + 1
                 if self._failures >= _MOST_FAILURES and not self.closed:
                     said = " ".join(str(error).split("Driver stacktrace")[0].split())
                     self.failure = f"{type(error).__name__}: {said[:150]} ... {said[-250:]}"

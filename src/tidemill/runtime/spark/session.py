@@ -111,7 +111,7 @@ def resident_tasks(context: SparkContext, settings: Settings) -> int:
         return 0
     conf = context.getConf()
     executors = context._jsc.sc().statusStore().executorList(True)  # of a local master it is the driver
-    cores = sum(executors.apply(i).totalCores() for i in range(executors.size()))
+    cores = sum(int(executors.apply(i).totalCores()) for i in range(executors.size()))
     return max(0, min(int(conf.get(_RESIDENT) or 1), cores // int(conf.get(_TASK_CPUS) or 1) - 1))
 
 
