@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,10 @@ class Sampler:
         """Take no more."""
         self._ended.set()
         self._thread.join()
+
+    def write(self, path: Path) -> None:
+        """Write all samples, a line of JSON each."""
+        path.write_text("".join(f"{json.dumps(asdict(sample))}\n" for sample in self.samples))
 
     def of_last_process(self, warm_up: float) -> list[Sample]:
         """Samples of the newest process, without the first seconds."""

@@ -114,6 +114,7 @@ def run(place: Path, seed: int, plan: Plan) -> Result:
             _end(world)
         finally:
             sampler.end()
+            sampler.write(place / "samples")
         return Result(
             time.monotonic() - began,
             world.counts,

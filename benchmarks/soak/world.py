@@ -44,7 +44,9 @@ class World:
     def __init__(self, place: Path, seed: int, master: str) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
-        self.server = ServerProcess(place, master, ("history_epochs=500", "spark_conf.spark.driver.memory=1g"))
+        # Caches that are full after some minutes, so that they do not hide what grows
+        settings = ("history_epochs=500", "cache_bytes=16m", "spark_conf.spark.driver.memory=1g")
+        self.server = ServerProcess(place, master, settings)
         self.client = tm.Client(self.server.url, timeout=PATIENCE)
         self.model = Model()
         self.feeds: dict[str, FileFeed | SocketFeed] = {}
