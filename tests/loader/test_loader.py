@@ -285,3 +285,28 @@ def test_a_permutation_never_changes(key: tuple[int, ...]) -> None:
         state = split_mix(state ^ split_mix(part % 2**64))
     values = [split_mix((state + number * 0x9E3779B97F4A7C15) % 2**64) for number in range(1, 101)]
     assert permutation(key, 100).tolist() == sorted(range(100), key=values.__getitem__)
+
+
+def test_a_bar_for_each_pass(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    """Standard error is no terminal here: one line a pass, at its end."""
+    loader = make(progress=True, epochs=2, shuffle=3)
+    rows = sum(batch.num_rows for batch in loader) // 2
+    splits = len(loader.planned.sets)
+    told = [line for line in capfd.readouterr().err.splitlines() if "pass" in line]
+    assert len(told) == 2, told
+    for number, line in enumerate(told, start=1):
+        assert line.startswith(f"pass {number} ")
+        assert f"{splits}/{splits} splits, {rows:,} rows" in " ".join(line.split()), line
+
+
+def test_a_bar_of_what_is_left_early(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    loader = make(progress=True)
+    found = iter(loader)
+    for _ in range(3):
+        next(found)
+    found.close()  # type: ignore[attr-defined]
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "pass" in line]
+    assert "192 rows" in line
+    assert f"{len(loader.planned.sets)}/" not in line
+    list(make())
+    assert capfd.readouterr().err == "", "nobody has asked for one"

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.loader.columns import as_arrays
 from tidemill.loader.order import order_of_splits
+from tidemill.loader.progress import progress_of
 from tidemill.loader.reading import read_in_order
 from tidemill.loader.spark_stage import SparkStage
 from tidemill.loader.split_sets import Work, planned
@@ -71,6 +72,8 @@ class Loader:
     spark : pyspark.sql.SparkSession, optional
         Read in as many tasks of one Spark stage as ``workers`` says, not in this process; the stage runs until
         :meth:`close`. Batches are the same.
+    progress : bool
+        Show a bar for each pass on standard error.
     **options
         Those of the format, of listing and of object stores, as for tables.
 
@@ -110,6 +113,7 @@ class Loader:
         workers: int = 2,
         split_bytes: int = 32 << 20,
         spark: Session | None = None,
+        progress: bool = False,
         **options: Any,
     ) -> None:
         _check_numbers(
@@ -132,7 +136,7 @@ class Loader:
         self.batch_size, self.epochs, self.workers = batch_size, epochs, workers
         self.rank, self.world_size = rank, world_size
         self._drop_last = world_size > 1 if drop_last is None else drop_last
-        self._seed, self._window = shuffle, shuffle_buffer
+        self._seed, self._window, self._progress = shuffle, shuffle_buffer, progress
         self._fingerprint = {
             "data": self.planned.data_fingerprint(),
             "plan": self.planned.plan_fingerprint(),
@@ -181,9 +185,11 @@ class Loader:
     def _passes(self, begin: Position, last: int | None, rank: int, world_size: int) -> Iterator[pa.RecordBatch]:
         while last is None or begin.pass_ < last:
             nothing = True
-            with closing(self._batches(begin)) as found:
+            shown = progress_of(self._progress, begin.pass_, len(self.planned.sets))
+            with closing(self._batches(begin)) as found, shown as progress:
                 for mine, end in _of_rank(found, rank, world_size, self._drop_last):
                     self._position, nothing = end, False
+                    progress.given(end, 0 if mine is None else mine.table.num_rows)
                     if mine is not None:
                         yield _one_batch(mine.table)
             if nothing and last is None and not begin.rows:
