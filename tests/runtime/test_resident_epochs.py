@@ -27,9 +27,9 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.job import exchange_file
 from tidemill.runtime.job.exchange_file import ExchangeFile, TooLargeError
-from tidemill.runtime.job.resident_host import OVER, EpochHost, receive, send
+from tidemill.runtime.job.resident_host import OVER, EpochHost
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
-from tidemill.runtime.spark.messages import LostError
+from tidemill.runtime.spark.messages import LostError, receive, send
 from tidemill.runtime.spark.session import full_master, local_slots, resident_tasks
 
 SMALL = {"mode": "resident", "small_epoch_bytes": 1 << 20}

@@ -16,14 +16,13 @@ from tidemill.loader.columns import as_arrays
 from tidemill.loader.order import order_of_splits
 from tidemill.loader.progress import progress_of
 from tidemill.loader.reading import read_in_order
-from tidemill.loader.spark_stage import SparkStage
+from tidemill.loader.spark_stage import Session, SparkStage
 from tidemill.loader.split_sets import Work, planned
 from tidemill.loader.state import Position, from_state, to_state
 from tidemill.loader.task_pool import TaskPool
 from tidemill.loader.windows import Batch, batches, windows
 from tidemill.options.option import bad_option
 from tidemill.plan.loading.plan import Plan
-from tidemill.runtime.spark.resident_stage import Session
 from tidemill.schema import Schema
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 A connection of :class:`~tidemill.runtime.spark.resident_stage.ResidentStage` carries one set of splits after the
 other, and the batches that become of them:
 
-    loader to task     length (4 bytes, big endian), then a pickled set of splits
-    task to loader     a letter and a length: B and an Arrow IPC stream of one batch; E for the end of the set; X and a
-                       pickled error
+    loader to task     S and a pickled set of splits
+    task to loader     B and an Arrow IPC stream of one batch; E for the end of the set; X and a pickled error
 
 When a task is lost the set is read again by another one, and the rows that the loader was given before are left out,
 which are the same.
@@ -16,12 +15,11 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-import struct
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -29,12 +27,17 @@ from tidemill.errors import TidemillError
 from tidemill.loader.split_sets import SplitSet
 from tidemill.loader.task_pool import TaskPool
 from tidemill.plan.loading.plan import Plan
-from tidemill.runtime.spark.messages import LostError, received, sent
-from tidemill.runtime.spark.resident_stage import ResidentStage, Session
+from tidemill.runtime.spark.messages import LostError, receive, send
+from tidemill.runtime.spark.resident_stage import ResidentStage
 
-_LENGTH, _HEAD = struct.Struct("!I"), struct.Struct("!cI")
 _PATIENCE = 30.0
 """Seconds without any task until a warning says so."""
+
+
+class Session(Protocol):
+    """A Spark session."""
+
+    sparkContext: Any  # noqa: N815
 
 
 class SparkStage:
@@ -151,11 +154,9 @@ def _stays() -> TidemillError:
 
 def _asked(connection: socket.socket, splits: SplitSet) -> Iterator[pa.RecordBatch]:
     """The batches that the other end makes of a set of splits. LostError when the connection ends."""
-    data = pickle.dumps(dict(splits), protocol=5)
-    sent(connection, _LENGTH.pack(len(data)) + data)
+    send(connection, b"S", pickle.dumps(dict(splits), protocol=5))
     while True:
-        kind, length = _HEAD.unpack(received(connection, _HEAD.size))
-        body = received(connection, length)
+        kind, body = receive(connection)
         if kind == b"E":
             return
         if kind == b"X":
@@ -174,8 +175,8 @@ class _Host:
 
     def serve(self, connection: socket.socket) -> None:
         while True:
-            (length,) = _LENGTH.unpack(received(connection, _LENGTH.size))
-            _carry_out(connection, self._pool, pickle.loads(received(connection, length)))
+            _, body = receive(connection)
+            _carry_out(connection, self._pool, pickle.loads(body))
 
     def close(self) -> None:
         self._pool.close()
@@ -187,10 +188,8 @@ def _carry_out(connection: socket.socket, pool: TaskPool, splits: SplitSet) -> N
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_batch(batch)
-            written = sink.getvalue()
-            sent(connection, _HEAD.pack(b"B", written.size), written)
+            send(connection, b"B", sink.getvalue())
     except TidemillError as error:
-        body = pickle.dumps(error, protocol=5)
-        sent(connection, _HEAD.pack(b"X", len(body)), body)
+        send(connection, b"X", pickle.dumps(error, protocol=5))
     else:
-        sent(connection, _HEAD.pack(b"E", 0))
+        send(connection, b"E")

@@ -32,7 +32,7 @@ class Sealed:
 
 
 _NOTE_SECONDS = 0.1
-"""Least time between two notes of what is sealed."""
+"""The shortest time between two notes, in the buffer, of what is sealed."""
 
 
 class Checkpoints:

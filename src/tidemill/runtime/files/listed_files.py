@@ -49,7 +49,7 @@ ROOM = 10_000
 """The most files of a table that wait to be read. Listing pauses while there are so many."""
 
 _DONE_KEPT = 10_000
-"""Names of files that were read and cannot change, which state is not asked for again."""
+"""How many names of files that were read and cannot change are kept in memory; state is not asked for those."""
 
 
 class ListedFiles(SourceFiles):

@@ -86,7 +86,7 @@ class EpochJobs:
         return without_errors(reports)
 
     def close(self) -> None:
-        """Let go of what is reused between epochs."""
+        """Drop the RDDs that epochs start from."""
         self._numbers.clear()
 
     def _check_complete(self, reports: int, tasks: int) -> None:

@@ -75,7 +75,7 @@ class ExchangeFile:
         return {target: Slices(*place, tuple(parts)) for target, parts in self._parts.items()}
 
     def close(self) -> None:
-        """Let go of it; who has mapped it can read on."""
+        """Close the file; a task that has mapped it can still read it."""
         os.close(self._descriptor)
 
 

@@ -41,11 +41,9 @@ from tidemill.runtime.job.resident_host import (
     EpochRequest,
     Named,
     SuperstepRequest,
-    receive,
-    send,
 )
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
-from tidemill.runtime.spark.messages import LostError
+from tidemill.runtime.spark.messages import LostError, receive, send
 from tidemill.runtime.spark.resident_stage import ResidentStage
 from tidemill.task.program import Program
 
@@ -215,7 +213,7 @@ def _exchanged(
     found = _asked(tasks, SUPERSTEP, requests, program)
     for task in tasks:
         with suppress(LostError):  # it has answered
-            send(task, OVER, b"")
+            send(task, OVER)
     return found
 
 

@@ -1,6 +1,6 @@
 """What a resident task does for epochs, and the messages that it is asked with.
 
-Each message has a letter and a length in front:
+Messages (:mod:`~tidemill.runtime.spark.messages`) by their letter:
 
     to the task     E and a request for a whole epoch of one partition; S and one for a superstep of one partition of
                     an epoch; P and a program, after which the request is repeated; C when an epoch is over, without
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import pickle
 import socket
-import struct
 import traceback
 from dataclasses import dataclass, replace
 
@@ -29,13 +28,12 @@ from tidemill.runtime.job.superstep import (
     first_superstep,
     later_superstep,
 )
-from tidemill.runtime.spark.messages import received, sent
+from tidemill.runtime.spark.messages import receive, send
 from tidemill.task.program import Program
 
 EPOCH, SUPERSTEP, PROGRAM, OVER = b"E", b"S", b"P", b"C"
 REPORTS, OUTPUT, UNKNOWN, FAILED = b"R", b"O", b"N", b"X"
 
-_HEAD = struct.Struct("!cI")
 _PROGRAMS_KEPT = 16
 _FILES_KEPT = 2
 """Supersteps whose output is kept: that of the one before is read while the next is made."""
@@ -79,17 +77,6 @@ class SuperstepRequest:
     partition: int
     work: Work | None
     slices: tuple[Slices, ...]
-
-
-def send(connection: socket.socket, kind: bytes, body: bytes) -> None:
-    """Send a message. LostError when the connection ends."""
-    sent(connection, _HEAD.pack(kind, len(body)), body)
-
-
-def receive(connection: socket.socket) -> tuple[bytes, bytearray]:
-    """The next message. LostError when the connection ends."""
-    kind, length = _HEAD.unpack(received(connection, _HEAD.size))
-    return kind, received(connection, length)
 
 
 class EpochHost:

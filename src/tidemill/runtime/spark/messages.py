@@ -1,10 +1,12 @@
-"""Bytes over a connection between two processes of Tidemill, and the end of one."""
+"""Messages over a connection between two processes of Tidemill: a letter, a length, and as many bytes."""
 
 from __future__ import annotations
 
 import socket
+import struct
 from typing import Any
 
+_HEAD = struct.Struct("!cI")
 _READ_BYTES = 1 << 20
 
 
@@ -34,3 +36,14 @@ def received(connection: socket.socket, count: int) -> bytearray:
             raise LostError
         view = view[read:]
     return found
+
+
+def send(connection: socket.socket, kind: bytes, body: Any = b"") -> None:
+    """Send a message: a letter and a buffer. LostError when the connection ends."""
+    sent(connection, _HEAD.pack(kind, memoryview(body).nbytes), body)
+
+
+def receive(connection: socket.socket) -> tuple[bytes, bytearray]:
+    """The next message. LostError when the connection ends."""
+    kind, length = _HEAD.unpack(received(connection, _HEAD.size))
+    return kind, received(connection, length)

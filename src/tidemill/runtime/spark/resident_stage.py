@@ -29,12 +29,6 @@ _LONG = 60.0
 """Seconds for which a stage ran that is no failure soon after the one before."""
 
 
-class Session(Protocol):
-    """A Spark session."""
-
-    sparkContext: Any  # noqa: N815
-
-
 class Host(Protocol):
     """What a task does, pickled with the stage."""
 
