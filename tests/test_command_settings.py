@@ -49,6 +49,7 @@ SERVER_TEXTS: dict[str, tuple[str, object]] = {
     "tls_certificate": ("a.pem", "a.pem"),
     "tls_key": ("b.pem", "b.pem"),
     "hosts": ("mill.example, other", ("mill.example", "other")),
+    "max_connections": ("50", 50),
     "max_body_bytes": ("1m", 1 << 20),
     "max_statement_length": ("5000", 5000),
     "max_rows": ("7", 7),

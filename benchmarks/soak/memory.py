@@ -69,7 +69,7 @@ class Sampler:
         if not self.samples:
             return []
         pid = self.samples[-1].pid
-        own = [s for s in self.samples if s.pid == pid]
+        own = [s for s in self.samples if s.pid == pid and s.megabytes["server"] > 0]  # 0: it ended meanwhile
         return [s for s in own if s.at >= own[0].at + warm_up]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import shutil
 import socket
@@ -214,8 +216,8 @@ def test_limits_of_bodies_rows_rates_and_subscribers(serve: ServeFactory, tmp_pa
     assert served.http.get("/v1/views/spending?format=arrow").status_code == 200
     for _ in range(2):
         assert served.http.post("/v1/cursors", json={"views": ["spending"], "durable": False}).status_code == 200
-    assert number(served.http.post("/v1/cursors", json={"views": ["spending"]})) == (400, "TM8012")
-    assert number(served.http.get("/v1/views/spending/changes")) == (400, "TM8012")
+    assert number(served.http.post("/v1/cursors", json={"views": ["spending"]})) == (429, "TM8024")
+    assert number(served.http.get("/v1/views/spending/changes")) == (429, "TM8024")
 
 
 def test_columns_and_conditions_are_no_longer_than_statements(serve: ServeFactory, tmp_path: Path) -> None:
@@ -250,6 +252,35 @@ def test_requests_that_do_not_arrive_are_ended(serve: ServeFactory, monkeypatch:
                 found = connection.recv(65536)
                 assert (b"408" in found and b"TM8023" in found) if slow else not found
     assert served.http.get("/healthz").status_code == 200
+
+
+def test_connections_beyond_the_limit_are_told(serve: ServeFactory) -> None:
+    served = serve(max_connections=3)
+    address = ("127.0.0.1", int(served.url.rpartition(":")[2]))
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with contextlib.ExitStack() as held:
+        another = lambda: held.enter_context(socket.create_connection(address, timeout=30))  # noqa: E731
+        for _ in range(3):
+            first = another()
+            first.sendall(whole)
+            assert b"200 OK" in first.recv(65536)
+        for _ in range(2):
+            refused = http.client.HTTPConnection(*address, timeout=30)
+            refused.request("GET", "/healthz")
+            answer = refused.getresponse()
+            problem = json.loads(answer.read())
+            assert (answer.status, problem["number"], answer.getheader("connection")) == (429, "TM8105", "close")
+            assert problem["got"] == "3 are open"
+        silent = [another() for _ in range(3)]
+        beyond = another()
+        with contextlib.suppress(ConnectionResetError):
+            assert beyond.recv(100) == b""
+        first.sendall(whole)  # those that were let in go on
+        assert b"200 OK" in first.recv(65536)
+        for connection in silent:
+            connection.close()
+        first.close()
+        wait_until(lambda: served.http.get("/healthz").status_code == 200)
 
 
 def test_a_query_of_spark_is_no_larger_than_an_answer(serve: ServeFactory, tmp_path: Path) -> None:

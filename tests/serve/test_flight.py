@@ -162,5 +162,5 @@ def test_subscribers_are_limited(serve: ServeFactory, tmp_path: Path) -> None:
     client = flight.connect(served.server.addresses["flight"])
     with pytest.raises(flight.FlightServerError) as error:
         client.do_get(ticket(changes="spending")).read_chunk()
-    assert number(error) == "TM8012"
+    assert number(error) == "TM8024"
     client.close()

@@ -50,12 +50,12 @@ def test_statements_that_wait_stop_no_reader(serve: ServeFactory, tmp_path: Path
         for thread in threads:
             thread.start()
         wait_until(lambda: len(answers) == 1)
-        assert (answers[0].status_code, answers[0].json()["number"]) == (400, "TM8012")
+        assert (answers[0].status_code, answers[0].json()["number"]) == (429, "TM8024")
         assert served.http.get("/v1/views/spending").json()["rows"] == [[1, 1, 1.0]]
         assert served.http.post("/v1/sql", json={"statement": "SELECT n FROM spending"}).json()["rows"] == [[1]]
     for thread in threads:
         thread.join(60)
-    assert sorted(r.status_code for r in answers) == [200, 200, 400]
+    assert sorted(r.status_code for r in answers) == [200, 200, 429]
 
 
 @pytest.mark.parametrize(

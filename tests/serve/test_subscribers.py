@@ -172,7 +172,7 @@ def test_no_more_subscribers_than_allowed_however_many_come_at_once(serve: Serve
     for thread in threads:
         thread.start()
     wait_until(lambda: answers.total() == 30)
-    assert answers == {"subscribed": 5, "TM8012": 25}
+    assert answers == {"subscribed": 5, "TM8024": 25}
     assert served.server.service.subscribers == 5
     go_on.set()
     for thread in threads:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ class Server:
             self._app,
             log_config=None,  # it would enable loggers that are disabled
             log_level=service.server_log.library_level,
-            http=PatientProtocol,
+            http=partial(PatientProtocol, settings.max_connections),  # type: ignore[arg-type]
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,

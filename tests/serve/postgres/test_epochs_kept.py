@@ -68,7 +68,7 @@ def test_spark_has_a_limit(start: Any) -> None:
         cursor.execute("SELECT DISTINCT customer FROM spending")
         assert cursor.fetchone() is not None
         for statement in (query, "DROP VIEW customers"):
-            with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="TM8012"):
+            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="TM8024"):
                 second.execute(statement)
         assert len(second.execute("SELECT * FROM spending").fetchall()) == 3
         first.rollback()

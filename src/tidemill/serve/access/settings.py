@@ -37,6 +37,9 @@ class ServerSettings:
         PEM file of the certificate's key.
     hosts : tuple of str
         Names by which browsers and clients may address the server, beside ``host`` and the loopback names.
+    max_connections : int
+        Most connections over HTTP at the same time, those of WebSocket and server-sent events among them. A request
+        over one more is refused.
     max_body_bytes : int
         Largest body of a request, and message of PostgreSQL's protocol.
     max_statement_length : int
@@ -92,6 +95,7 @@ class ServerSettings:
     tls_certificate: str = ""
     tls_key: str = ""
     hosts: tuple[str, ...] = field(default=())
+    max_connections: int = field(default=15_000, metadata=POSITIVE)
     max_body_bytes: int = field(default=4 << 20, metadata=POSITIVE)
     max_statement_length: int = field(default=100_000, metadata=POSITIVE)
     max_rows: int = field(default=1_000_000, metadata=POSITIVE)

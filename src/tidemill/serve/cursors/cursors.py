@@ -84,12 +84,12 @@ class Cursors:
         Raises
         ------
         TidemillError
-            TM8012 when there are too many; otherwise as :meth:`Subscriptions.follower`.
+            TM8024 when there are too many; otherwise as :meth:`Subscriptions.follower`.
         """
         if self._store.count_cursors() >= self._most:
             raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
+                "TM8024",
+                "the server has as many of these as it may",
                 got=f"{self._most:,} cursors",
                 hint="close cursors that are not used any more",
             )

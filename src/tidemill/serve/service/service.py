@@ -120,12 +120,12 @@ class Service:
         return self._subscribers
 
     def subscriber_place(self) -> Place:
-        """A place for a follower, which it gives back at its end. TM8012 when there are as many as there may be."""
+        """A place for a follower, which it gives back at its end. TM8024 when there are as many as there may be."""
         with self._told:
             if self._subscribers >= self.settings.max_subscribers:
                 raise TidemillError(
-                    "TM8012",
-                    "a limit of the server is reached",
+                    "TM8024",
+                    "the server has as many of these as it may",
                     got=f"{self.settings.max_subscribers:,} subscribers",
                     hint="end some, or raise the server's limit",
                 )
@@ -273,12 +273,12 @@ class Service:
         """One of the statements that may take long, over all protocols. They never take all threads, so requests that
         read go on.
 
-        TM8012 when there are too many.
+        TM8024 when there are too many.
         """
         if not self._statements.acquire(blocking=False):
             raise TidemillError(
-                "TM8012",
-                "a limit of the server is reached",
+                "TM8024",
+                "the server has as many of these as it may",
                 got=f"{self.settings.max_statements:,} statements at the same time",
                 hint="try again when some have ended",
             )

@@ -127,7 +127,7 @@ class Answering:
     most_bytes : int
         What the views of a query have in their runs, at most, for DuckDB to answer it.
     spark_turn : callable
-        Is entered for as long as Spark answers a query. Raises TM8012 when too many statements run.
+        Is entered for as long as Spark answers a query. Raises TM8024 when too many statements run.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Answering:
         ------
         TidemillError
             TM8125 or TM2004 for what does not resolve, TM8126, TM2016 and TM8113 when it fails, also while rows are
-            read; TM8012 when Spark would answer it and has too much to do.
+            read; TM8024 when Spark would answer it and has too much to do.
         """
         tree, looks_up, choice = self._rewritten(question, values)
         if choice.engine == SPARK:
