@@ -142,13 +142,13 @@ def session() -> SparkSession:
 
 
 def prepare(spark: SparkSession) -> None:
-    """Views ``t`` (no rows, for plans), ``edge`` and ``mild``."""
+    """Views ``no_rows`` (for plans), ``edge`` and ``mild``."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set(
         "spark.sql.optimizer.excludedRules", f"{_RULES}ConvertToLocalRelation,{_RULES}PropagateEmptyRelation"
     )
     ddl = ", ".join(f"{name} {type_to_ddl(type_)}" for name, type_ in COLUMNS.items())
-    spark.createDataFrame(spark.sparkContext.emptyRDD(), ddl).createOrReplaceTempView("t")
+    spark.createDataFrame(spark.sparkContext.emptyRDD(), ddl).createOrReplaceTempView("no_rows")
     for kind in ("edge", "mild"):
         table = pa.Table.from_batches([rows(kind)])
         # createDataFrame reads every Arrow timestamp as TIMESTAMP, also one without a zone.
@@ -159,7 +159,7 @@ def prepare(spark: SparkSession) -> None:
 def plan(spark: SparkSession, sqls: list[str]) -> list[Expression]:
     """The expressions of a projection, as Spark's optimiser leaves them."""
     listed = ", ".join(f"{sql} AS r{n}" for n, sql in enumerate(sqls))
-    nodes = read_plan(spark.sql(f"SELECT {listed} FROM t")._jdf.queryExecution().optimizedPlan())
+    nodes = read_plan(spark.sql(f"SELECT {listed} FROM no_rows")._jdf.queryExecution().optimizedPlan())
     *projects, leaf = nodes
     if not all(node["class"].endswith(".Project") for node in projects) or leaf["num-children"]:
         raise AssertionError(f"not only projections: {[n['class'] for n in nodes]}")
