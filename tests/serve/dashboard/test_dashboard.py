@@ -219,7 +219,7 @@ def test_statements_errors_and_completion(site: Site, watched: Watched) -> None:
 def test_the_keyboard_reaches_everything(site: Site, page: Page) -> None:
     page.goto(site.url)
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-    page.evaluate(_PAINTED)  # a browser drops keys that are pressed before it has drawn the page
+    page.evaluate(_PAINTED)  # what was drawn last must not move the place that Tab goes on from
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     names = []
@@ -309,6 +309,8 @@ def test_a_phone_does_not_scroll_sideways(site: Site, watched: Watched, panel: s
     expect(page.locator("main .box").first).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("Loading")
     assert page.evaluate("document.documentElement.scrollWidth") == 375
+    link = page.locator("#navigation [aria-current]").bounding_box()
+    assert link is not None and link["x"] >= 0 and link["x"] + link["width"] <= 375
 
 
 def test_a_server_that_goes_away_and_comes_back(site: Site, watched: Watched) -> None:

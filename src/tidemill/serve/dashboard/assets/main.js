@@ -45,6 +45,12 @@ function parts() {
   });
 }
 
+/** Scroll the links so that one is in the middle. scrollIntoView would let the Tab key go on from there. */
+function centre(current) {
+  const [outer, inner] = [navigation.getBoundingClientRect(), current.getBoundingClientRect()];
+  navigation.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+}
+
 /** Show the panel that the address names. */
 function route(event) {
   shown.abort();
@@ -57,7 +63,7 @@ function route(event) {
     if (link.dataset.panel === found[0]) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  navigation.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  centre(navigation.querySelector("[aria-current]"));
   const room = fill(content, h("div", { class: "panel" })).firstChild;
   if (event) {
     content.focus({ preventScroll: true });
