@@ -21,6 +21,7 @@ from tidemill.runtime.intake.queues import Queues
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts, unreadable
 from tidemill.runtime.read.pause_status import paused_detail, paused_error
 from tidemill.runtime.read.queue_status import queue_table
+from tidemill.runtime.read.view_index import ViewIndex
 from tidemill.runtime.sockets.socket_status import read_status
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
 from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
@@ -271,6 +272,31 @@ class Snapshot:
                 yield table
         if not some:
             yield _arrow(plan).empty_table()
+
+    def index(self, name: str, on: str | Sequence[str], epoch: int | None = None) -> ViewIndex:
+        """A view at an epoch as an index for :meth:`tidemill.plan.Plan.lookup_join`.
+
+        Parameters
+        ----------
+        on : str or sequence of str
+            The columns whose values are looked up; upper and lower case are the same, as in SQL.
+        epoch : int, optional
+            As for :meth:`read`.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`read`; TM4006 for a column that the view does not have.
+        """
+        name = name.lower()
+        self.check_readable(name, epoch)
+        plan = self.plan(name, epoch)
+        view = self.view_at(name, epoch)
+        at = self.version.epoch if epoch is None else epoch
+        known = {c.lower(): c for c in plan.schema.names}
+        columns = tuple(known.get(c.lower(), c) for c in ((on,) if isinstance(on, str) else on))
+        identity = f"{name if view is None else view.uid} at epoch {at}"
+        return ViewIndex(self.store, plan, self.runs(plan, epoch), columns, identity, self)
 
     def changes(self, name: str, epoch: int) -> pa.Table:
         """What one epoch changed in a view.

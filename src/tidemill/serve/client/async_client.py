@@ -12,7 +12,7 @@ import httpx
 import pyarrow as pa
 
 from tidemill.serve.client import protocol
-from tidemill.serve.client.client import _Attempts
+from tidemill.serve.client.attempts import Attempts
 from tidemill.serve.client.protocol import Change, ChangeReader, Fetched, Request, Wanted
 
 
@@ -45,7 +45,7 @@ class AsyncClient:
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
             response = await self._http.request(
-                request.method, request.path, params=dict(request.params), json=request.body, **options
+                request.method, request.path, params=dict(request.params), **request.content, **options
             )
         except httpx.HTTPError as error:
             raise protocol.unreachable(self.url, error) from error
@@ -76,6 +76,14 @@ class AsyncClient:
         """The rows of a view."""
         return protocol.table_of((await self._ask(protocol.read(view, epoch, columns, where))).content)
 
+    async def look_up(
+        self, view: str, on: str | Sequence[str], keys: pa.RecordBatch, *, epoch: int | None = None
+    ) -> tuple[int, pa.Table]:
+        """As :meth:`tidemill.serve.client.client.Client.look_up`."""
+        names = (on,) if isinstance(on, str) else tuple(on)
+        response = await self._ask(protocol.look_up(view, names, keys, epoch))
+        return int(response.headers[protocol.EPOCH_HEADER]), protocol.table_of(response.content)
+
     async def tables(self, views: Sequence[str], *, epoch: int | None = None) -> tuple[int, dict[str, pa.Table]]:
         """All rows of several views, all at the one epoch that is given with them."""
         return protocol.tables_in((await self._ask(protocol.read_all(views, epoch))).content)
@@ -99,7 +107,7 @@ class AsyncClient:
         """As :meth:`Client.subscribe <tidemill.serve.client.client.Client.subscribe>`."""
         names = (views,) if isinstance(views, str) else tuple(views)
         wanted, at = Wanted(names, columns, where, durable, reset), str(start)
-        attempts = _Attempts(reconnect)
+        attempts = Attempts(reconnect)
         while True:
             lost: Exception = ConnectionError("the server has ended")
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -13,10 +14,10 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.serve.client import protocol
+from tidemill.serve.client.attempts import Attempts
 from tidemill.serve.client.protocol import Change, ChangeReader, Fetched, Request, Wanted
+from tidemill.serve.client.remote_index import RemoteIndex
 from tidemill.serve.client.tables import RemoteTable
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 def connect(url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> Client:
@@ -50,8 +51,12 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> None:
         self.url = protocol.address(url)
+        self._made = partial(Client, url, token, timeout=timeout, verify=verify)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=protocol.trusted(verify))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._made, ()
 
     def __enter__(self) -> Client:
         return self
@@ -72,7 +77,7 @@ class Client:
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
             response = self._http.request(
-                request.method, request.path, params=dict(request.params), json=request.body, **options
+                request.method, request.path, params=dict(request.params), **request.content, **options
             )
         except httpx.HTTPError as error:
             raise protocol.unreachable(self.url, error) from error
@@ -215,6 +220,51 @@ class Client:
         """All rows of several views, all at the one epoch that is given with them."""
         return protocol.tables_in(self._ask(protocol.read_all(views, epoch)).content)
 
+    def index(
+        self, view: str, on: str | Sequence[str], *, epoch: int | None = None, reconnect: float = 30.0
+    ) -> RemoteIndex:
+        """A view as an index for :meth:`tidemill.plan.Plan.lookup_join`, in this process and others.
+
+        Parameters
+        ----------
+        on : str or sequence of str
+            The columns whose values are looked up.
+        epoch : int, optional
+            The epoch to read. By default each lookup reads the newest one.
+        reconnect : float
+            Seconds for which a lookup is tried again when the server does not answer.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`table`; TM4006 for a column that the view does not have.
+        """
+        return RemoteIndex.of(self, view, on, epoch, reconnect)
+
+    def look_up(
+        self, view: str, on: str | Sequence[str], keys: pa.RecordBatch, *, epoch: int | None = None
+    ) -> tuple[int, pa.Table]:
+        """The epoch and the rows of a view with some keys.
+
+        Parameters
+        ----------
+        keys : pyarrow.RecordBatch
+            A column for each of ``on``, of its type.
+
+        Returns
+        -------
+        (int, pyarrow.Table)
+            The first column, ``__probe`` (int64), is the row of ``keys`` that a row is for; ascending.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`table`; TM4006 for a column that the view does not have, TM9017 for keys of other types.
+        """
+        names = (on,) if isinstance(on, str) else tuple(on)
+        response = self._ask(protocol.look_up(view, names, keys, epoch))
+        return int(response.headers[protocol.EPOCH_HEADER]), protocol.table_of(response.content)
+
     def wait_until_fresh(self, view: str, *, timeout: float | None = None, progress: bool = False) -> None:
         """Wait until a view has its whole history.
 
@@ -286,7 +336,7 @@ class Client:
         """
         names = (views,) if isinstance(views, str) else tuple(views)
         wanted, at = Wanted(names, columns, where, durable, reset), str(start)
-        attempts = _Attempts(reconnect)
+        attempts = Attempts(reconnect)
         while True:
             try:
                 for change in self._follow(wanted.request(at)):
@@ -369,29 +419,3 @@ class Cursor:
     def close(self) -> None:
         """Close it; the server removes it."""
         self._client._ask(Request("DELETE", protocol.path_of("cursors", self.id)))
-
-
-class _Attempts:
-    """Pauses between attempts to connect, and their end."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._seconds = seconds
-        self._since: float | None = None
-        self._pause = _FIRST_PAUSE
-
-    def succeeded(self) -> None:
-        """The server answers."""
-        self._since, self._pause = None, _FIRST_PAUSE
-
-    def next_pause(self, error: TidemillError) -> float:
-        """Seconds until the next attempt; raises the error when there is none."""
-        now = time.monotonic()
-        self._since = now if self._since is None else self._since
-        if self._seconds is not None and now - self._since >= self._seconds:
-            raise error
-        pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
-        return pause
-
-    def failed(self, error: TidemillError) -> None:
-        """Wait for the next attempt."""
-        time.sleep(self.next_pause(error))

@@ -45,6 +45,8 @@ from tidemill.state.versions.objects import local_directory
 
 _REPORTS = 600
 _MOST_VIEWS = 100
+PROBE = "__probe"
+"""The column of an answer to :meth:`Service.look_up` that says which key each row is for."""
 _SHOWING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 
 
@@ -415,6 +417,43 @@ class Service:
         snapshot = self.mill.snapshot()
         found = {n.lower(): self._read(snapshot, n.lower(), epoch, "*", None)[1] for n in names}
         return snapshot.version.epoch if epoch is None else epoch, found
+
+    def look_up(self, name: str, on: Sequence[str], keys: pa.RecordBatch, epoch: int | None) -> tuple[int, pa.Table]:
+        """The rows of a view with some keys.
+
+        Parameters
+        ----------
+        keys : pyarrow.RecordBatch
+            A column for each of ``on``, of its type.
+
+        Returns
+        -------
+        (int, pyarrow.Table)
+            The epoch; rows as :meth:`tidemill.runtime.read.view_index.ViewIndex.look_up` orders them, the first column
+            of which, ``__probe`` (int64), is the row of ``keys`` that each is for.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`Snapshot.index`; TM9017 for keys of other types.
+        """
+        snapshot = self.mill.snapshot()
+        index = snapshot.index(name, on, epoch)
+        if tuple(keys.schema.types) != index.key_types:
+            raise TidemillError(
+                "TM9017",
+                "keys that are looked up are of other types than those of the index",
+                got=f"{', '.join(map(str, keys.schema.types))}; the index: {', '.join(map(str, index.key_types))}",
+                hint="give a column of its type for each column that is looked up",
+            )
+        if index.places is None:  # all rows are read: they are kept for the next lookup
+            key = (self.generations.current, index.fingerprint(), tuple((r.file, r.section) for r in index.runs))
+            whole = self.results.get(key, lambda: index.table_index, lambda found: int(found.rows.nbytes))
+            probes, rows = whole.look_up(keys)
+        else:
+            probes, rows = index.look_up(keys)
+        at = snapshot.version.epoch if epoch is None else epoch
+        return at, pa.Table.from_batches([rows]).add_column(0, PROBE, pa.array(probes))
 
     def encoded(
         self, name: str, epoch: int | None, format_: str, encode: Callable[[pa.Table], bytes]

@@ -1,0 +1,297 @@
+"""Views as indexes of lookup joins, from state and over HTTP, beside what Spark says of the same rows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from serving import Served
+
+import tidemill as tm
+from tidemill.errors import TidemillError
+from tidemill.loader import Loader
+from tidemill.serve.client.async_client import AsyncClient
+from tidemill.task.indexes.index import Index
+
+ServeFactory = Callable[..., Served]
+INT, TEXT = pa.int32(), pa.string()
+COLUMNS = "a INT, s STRING, d DOUBLE, n BIGINT"
+TYPES = {"a": pa.int32(), "s": pa.string(), "d": pa.float64(), "n": pa.int64()}
+VIEWS = {
+    "rows_": "SELECT * FROM t",
+    "turned": "SELECT n + 1 AS more, s AS text, a FROM t WHERE n > 2",
+    "grouped": "SELECT s, SUM(n) AS total, a AS key, COUNT(*) AS c FROM t GROUP BY a, s HAVING COUNT(*) < 5",
+    "by_double": "SELECT d, MAX(n) AS m FROM t GROUP BY d",
+    "single": "SELECT COUNT(*) AS c, MAX(s) AS s FROM t",
+    "joined": "SELECT x.a, x.s, y.n FROM t x JOIN t y ON x.a = y.a AND x.n = y.n",
+}
+KEYS = {
+    "rows_": [("a",), ("s",), ("a", "s"), ("s", "a"), ("n", "d", "s", "a"), ("d",)],
+    "turned": [("more",), ("text", "a"), ("a",)],
+    "grouped": [("key", "s"), ("s", "key"), ("key",), ("s",), ("total",), ("c", "key")],
+    "by_double": [("d",), ("m",)],
+    "single": [("c",), ("s",)],
+    "joined": [("a",), ("n", "a", "s")],
+}
+
+
+def lines(rng: random.Random, count: int, live: list[tuple[str, ...]]) -> str:
+    """Rows to insert, and some of those to delete."""
+    found = []
+    for _ in range(count):
+        if live and rng.random() < 0.3:
+            found.append((*live.pop(rng.randrange(len(live))), "D"))
+        else:
+            row = (
+                rng.choice(("", *map(str, range(6)))),
+                rng.choice(("", "x", "yy", "ÿz")),
+                rng.choice(("", "0.0", "1.5", "NaN")),
+                str(rng.randrange(5)),
+            )
+            live.append(row)
+            found.append((*row, "I"))
+    return "\n".join(",".join(row) for row in found) + "\n"
+
+
+def as_key(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def expected(rows: list[dict[str, Any]], names: list[str], on: tuple[str, ...]) -> dict[tuple[Any, ...], list[Any]]:
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for row in rows:
+        key = tuple(as_key(row[name]) for name in on)
+        if None not in key:
+            found.setdefault(key, []).append(tuple(as_key(row[name]) for name in names))
+    return found
+
+
+def check(index: Index, on: tuple[str, ...], answer: list[dict[str, Any]], rng: random.Random) -> None:
+    """Everything that there is, something that there is not, and NULL, in any order, some of it twice."""
+    types = index.key_types
+    schema = pa.schema(list(zip(on, types, strict=True)))
+    wanted = expected(answer, index.schema.names, on)
+    keys = [tuple(row[name] for name in on) for row in answer]
+    keys += [tuple(rng.choice((None, _other(t))) for t in types) for _ in range(4)]
+    rng.shuffle(keys)
+    keys += keys[:3]
+    columns = list(zip(*keys, strict=True))
+    batch = pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(columns, types, strict=True)], schema=schema)
+    probes, rows = index.look_up(batch)
+    assert probes.tolist() == sorted(probes.tolist())
+    given: dict[int, list[Any]] = {}
+    for probe, row in zip(probes.tolist(), rows.to_pylist(), strict=True):
+        given.setdefault(probe, []).append(tuple(map(as_key, row.values())))
+    for number, key in enumerate(keys):
+        mine = sorted(given.get(number, []), key=repr)
+        assert mine == sorted(wanted.get(tuple(map(as_key, key)), []), key=repr), (key, on)
+    assert index.look_up(batch.slice(0, 0))[1].num_rows == 0
+    assert rows.schema.types == list(index.schema.types)
+
+
+def _other(type_: pa.DataType) -> Any:
+    return "nobody" if type_ == TEXT else 99 if pa.types.is_integer(type_) else -0.0
+
+
+def test_views_of_random_rows(serve: ServeFactory, spark: SparkSession, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    served = serve(mill={"partitions": rng.randint(1, 3)})
+    data, live = tmp_path / "data", []
+    data.mkdir()
+    served.sql(f"CREATE TABLE t ({COLUMNS}) USING csv OPTIONS (path '{data}', opColumn 'op')")
+    for name, query in VIEWS.items():
+        served.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    with tm.connect(served.url) as client:
+        for number in range(3):
+            (data / f"{number}.csv").write_text(lines(rng, 40, live))
+            served.mill.advance()
+            table = pa.table(
+                {
+                    name: pa.array([row[i] or None for row in live], TEXT).cast(type_)
+                    for i, (name, type_) in enumerate(TYPES.items())
+                }
+            )
+            spark.createDataFrame(table).createOrReplaceTempView("t")
+            for name, query in VIEWS.items():
+                answer = spark.sql(query).toArrow().to_pylist()
+                for on in KEYS[name]:
+                    local = served.mill.snapshot().index(name, on)
+                    check(local, on, answer, rng)
+                    check(pickle.loads(pickle.dumps(client.index(name, on))), on, answer, rng)
+        spark.catalog.dropTempView("t")
+
+
+@pytest.fixture
+def customers(serve: ServeFactory, tmp_path: Path) -> Served:
+    served = serve()
+    data = tmp_path / "customers"
+    data.mkdir()
+    (data / "1.csv").write_text("1,ada\n2,bob\n2,bea\n")
+    served.sql(f"CREATE TABLE people (id INT, name STRING) USING csv OPTIONS (path '{data}')")
+    served.sql("CREATE MATERIALIZED VIEW customers AS SELECT id, upper(name) AS name FROM people")
+    served.mill.advance()
+    return served
+
+
+def facts(tmp_path: Path) -> Path:
+    ids = [3, 2, None, 1, 2]
+    path = tmp_path / "facts.parquet"
+    pq.write_table(pa.table({"i": range(5), "id": pa.array(ids, INT)}), path, row_group_size=2)
+    return path
+
+
+JOINED = [(1, "BEA"), (1, "BOB"), (3, "ADA"), (4, "BEA"), (4, "BOB")]
+
+
+def joined(batches: Any) -> list[tuple[int, str]]:
+    return [(row["i"], row["name"]) for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_loader_looks_rows_up(customers: Served, spark: SparkSession, tmp_path: Path) -> None:
+    """From a root without its mill, from the mill, and from a server; in threads, and in tasks of Spark."""
+    customers.mill.checkpoint()
+    path = facts(tmp_path)
+    root = customers.mill.root
+    with tm.connect(customers.url) as client:
+        for index in (
+            customers.mill.snapshot().index("customers", "id"),
+            tm.Snapshot.open(root).index("Customers", ["ID"]),
+            client.index("customers", "id"),
+            client.index("customers", "id", epoch=1),
+        ):
+            work = lambda rows, index=index: rows.lookup_join(index, "id")  # noqa: E731
+            assert sorted(joined(Loader(path, work, batch_size=2))) == JOINED
+            with Loader(path, work, batch_size=2, spark=spark, workers=1) as loader:
+                assert sorted(joined(loader)) == JOINED
+
+
+def test_an_index_stays_at_its_epoch(customers: Served, tmp_path: Path) -> None:
+    local = customers.mill.snapshot().index("customers", "id")
+    client = tm.connect(customers.url)
+    pinned, newest = client.index("customers", "id", epoch=1), client.index("customers", "id")
+    (tmp_path / "customers" / "2.csv").write_text("3,cy\n")
+    customers.mill.advance()
+    key = pa.record_batch({"id": pa.array([3], INT)})
+    assert [index.look_up(key)[1].num_rows for index in (local, pinned, newest)] == [0, 0, 1]
+    assert local.fingerprint() == customers.mill.snapshot().index("customers", "id", epoch=1).fingerprint()
+    assert local.fingerprint() != customers.mill.snapshot().index("customers", "id").fingerprint()
+    assert (newest.fingerprint(), bool(pinned.fingerprint())) == ("", True)
+
+
+def test_a_server_that_comes_back(customers: Served) -> None:
+    """A lookup waits for it; after `reconnect` seconds it fails."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    index = tm.connect(customers.url).index("customers", "id")
+    key = pa.record_batch({"id": pa.array([1], INT)})
+    index.client.url = f"http://127.0.0.1:{port}"
+    away = tm.Client(index.client.url)
+    object.__setattr__(index, "client", away)
+    object.__setattr__(index, "reconnect", 0.2)
+    with pytest.raises(TidemillError, match="TM8031"):
+        index.look_up(key)
+    object.__setattr__(index, "reconnect", 60.0)
+    from tidemill.serve.access.settings import ServerSettings
+    from tidemill.serve.running import Server
+    from tidemill.serve.service.service import Service
+
+    customers.end()
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(index.look_up(key)[1].to_pylist()))
+    thread.start()
+    service = Service(customers.mill, ServerSettings(port=port))
+    with Server(service):
+        thread.join(60)
+    service.close()
+    assert found == [[{"id": 1, "name": "ADA"}]]
+
+
+def arrow(table: pa.Table, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def test_what_is_refused(customers: Served) -> None:
+    path = "/v1/views/customers/lookup"
+    keys = pa.table({"id": pa.array([1], INT)})
+    long_ = pa.table({"id": pa.array([1] * 10_000, INT)})
+    nothing = pa.table({"id": pa.nulls(1 << 20)})
+    cases = [
+        (path, {"on": "id"}, arrow(keys), 200, ""),
+        (path, {"on": "ID"}, arrow(keys), 200, ""),
+        (path, {"on": "`id`"}, arrow(keys), 200, ""),
+        ("/v1/views/nowhere/lookup", {"on": "id"}, arrow(keys), 404, "TM2012"),
+        (path, {"on": "idd"}, arrow(keys), 400, "TM4006"),
+        (path, {"on": ""}, arrow(keys), 400, "TM4003"),
+        (path, {"on": "id,id"}, arrow(keys), 400, "TM4003"),
+        (path, {}, arrow(keys), 422, "TM8011"),
+        (path, {"on": "id"}, b"", 422, "TM8011"),
+        (path, {"on": "id"}, b"id\n1\n", 422, "TM8011"),
+        (path, {"on": "id"}, arrow(keys)[:-20], 422, "TM8011"),
+        (path, {"on": "id"}, arrow(long_, compression="zstd"), 422, "TM8011"),
+        (path, {"on": "id"}, arrow(pa.table({"id": keys["id"].dictionary_encode()})), 422, "TM8011"),
+        (path, {"on": "id"}, arrow(nothing), 422, "TM8011"),
+        (path, {"on": "id"}, arrow(pa.table({"id": [1]})), 400, "TM9017"),
+        (path, {"on": "id"}, arrow(pa.table({"id": keys["id"], "b": keys["id"]})), 400, "TM9017"),
+        (path, {"on": "id", "epoch": "77"}, arrow(keys), 410, "TM1031"),
+        (path, {"on": "id", "format": "xml"}, arrow(keys), 400, "TM7002"),
+    ]
+    for where, params, body, status, number in cases:
+        found = customers.http.post(where, params=params, content=body)
+        got = (found.status_code, found.json().get("number", ""))
+        assert got == (status, number), (params, found.text)
+    one = customers.http.post(path, params={"on": "id", "format": "json"}, content=arrow(keys)).json()
+    assert (one["epoch"], one["columns"], one["rows"]) == (1, ["__probe", "id", "name"], [[0, 1, "ADA"]])
+    broken = bytearray(arrow(pa.table({"id": ["a", "b"]})))
+    at = broken.index(struct.pack("<3i", 0, 1, 2))
+    broken[at : at + 12] = struct.pack("<3i", 0, 1 << 30, 2)
+    found = customers.http.post("/v1/views/customers/lookup", params={"on": "name"}, content=bytes(broken))
+    assert (found.status_code, found.json()["number"]) == (422, "TM8011")
+
+
+def test_an_asynchronous_client_looks_up(customers: Served) -> None:
+    async def ask() -> tuple[int, pa.Table]:
+        async with AsyncClient(customers.url) as client:
+            return await client.look_up("customers", "name", pa.record_batch({"name": ["BOB", None, "ADA"]}))
+
+    epoch, table = asyncio.run(ask())
+    assert (epoch, table.to_pylist()) == (
+        1,
+        [{"__probe": 0, "id": 2, "name": "BOB"}, {"__probe": 2, "id": 1, "name": "ADA"}],
+    )
+
+
+def test_files_of_an_index_stay(customers: Served, tmp_path: Path) -> None:
+    """What other processes read is kept while the index exists, whatever epochs and merges come behind."""
+    index = pickle.dumps(kept := customers.mill.snapshot().index("customers", "id"))
+    for number in range(12):
+        (tmp_path / "customers" / f"x{number}.csv").write_text(f"{number + 10},new\n")
+        customers.mill.advance()
+        customers.mill.checkpoint()
+    script = (
+        "import json, pickle, sys, pyarrow as pa\n"
+        "index = pickle.loads(sys.stdin.buffer.read())\n"
+        "_, rows = index.look_up(pa.record_batch({'id': pa.array([2, 11], pa.int32())}))\n"
+        "print(json.dumps(rows.column('name').to_pylist()))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], input=index, capture_output=True, check=True)
+    assert sorted(json.loads(ran.stdout)) == ["BEA", "BOB"]
+    assert kept.look_up(pa.record_batch({"id": pa.array([11], INT)}))[1].num_rows == 0
