@@ -144,7 +144,7 @@ def test_unknown_names(given: str, hint: str) -> None:
         ("checkpoint_seconds=inf", "a number of seconds"),
         ("checkpoint_seconds=nan", "a number of seconds"),
         ("listing_seconds=-0.1", "a number of seconds, from 0 to 1e+09"),
-        ("mode=thread", "jobs or resident"),
+        ("mode=thread", "auto or jobs or resident"),
     ],
 )
 def test_bad_values(given: str, hint: str) -> None:
@@ -157,7 +157,7 @@ def test_bad_values(given: str, hint: str) -> None:
 def test_a_program_cannot_give_a_mode_that_there_is_not() -> None:
     with pytest.raises(TidemillError, match="TM7006") as caught:
         Settings(mode="threads")
-    assert (caught.value.got, caught.value.hint) == ("mode=threads", "jobs or resident")
+    assert (caught.value.got, caught.value.hint) == ("mode=threads", "auto or jobs or resident")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 
-JOBS, RESIDENT = "jobs", "resident"
+AUTO, JOBS, RESIDENT = "auto", "jobs", "resident"
 """Values of the setting ``mode``."""
 
 POSITIVE: Mapping[str, float] = {"least": 1}
@@ -28,8 +28,9 @@ class Settings:
     mode : str
         ``jobs``: an epoch is a Spark job. ``resident``: epochs run in tasks that stay, without the 10 to 20 ms that a
         job takes, and as much for each exchange; on local masters only. They keep slots of Spark: as many as there are
-        partitions, in addition to those of the URL, and one in a session that was made elsewhere. By default that in
-        the environment variable ``TIDEMILL_MODE``, else ``jobs``.
+        partitions, in addition to those of the URL, and one in a session that was made elsewhere. ``auto``:
+        ``resident`` with at most 8 tasks where the mill makes its Spark session, on a local master; ``jobs`` elsewhere.
+        By default that in the environment variable ``TIDEMILL_MODE``, else ``auto``.
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.
     split_bytes : int
@@ -92,7 +93,7 @@ class Settings:
 
     master: str = field(default_factory=lambda: os.environ.get("TIDEMILL_MASTER", "local[*]"))
     mode: str = field(
-        default_factory=lambda: os.environ.get("TIDEMILL_MODE", JOBS), metadata={"choices": (JOBS, RESIDENT)}
+        default_factory=lambda: os.environ.get("TIDEMILL_MODE", AUTO), metadata={"choices": (AUTO, JOBS, RESIDENT)}
     )
     epoch_bytes: int = field(default=16 << 20, metadata=POSITIVE)
     split_bytes: int = field(default=4 << 20, metadata=POSITIVE)

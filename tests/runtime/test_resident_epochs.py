@@ -348,7 +348,11 @@ def test_a_local_master_gets_slots_for_tasks_that_stay(master: str, more: int, f
     assert (local_slots(master) is None) == (not master.startswith("local") or "cluster" in master)
 
 
-def test_tasks_of_a_session_that_was_made_elsewhere(spark: SparkSession) -> None:
+def test_tasks_that_a_session_has_slots_for(spark: SparkSession) -> None:
+    """That of the tests is Tidemill's own, with two slots and as many more."""
     context = spark.sparkContext
+    more = 0 if os.environ.get("TIDEMILL_MODE") == "jobs" else 2
+    assert context.defaultParallelism == 2 + more
     assert resident_tasks(context, Settings(mode="jobs")) == 0
-    assert resident_tasks(context, Settings(mode="resident")) == min(1, context.defaultParallelism - 1)
+    assert resident_tasks(context, Settings(mode="resident")) == (more or 1)
+    assert resident_tasks(context, Settings(mode="auto")) == more

@@ -33,7 +33,8 @@ ServerUrl = Annotated[
 Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
 Mode = Annotated[
-    str | None, typer.Option("--mode", help="jobs: an epoch is a Spark job; resident: it runs in tasks that stay.")
+    str | None,
+    typer.Option("--mode", help="jobs: an epoch is a Spark job; resident: it runs in tasks that stay; auto: as fits."),
 ]
 
 

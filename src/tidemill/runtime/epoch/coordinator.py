@@ -101,7 +101,7 @@ class Coordinator(MillState):
         super().__init__(root, settings, spark)
         self._turns = Turns(str(root.objects))
         self._jobs: Jobs = EpochJobs(spark.sparkContext)
-        if settings.mode == RESIDENT:
+        if settings.mode == RESIDENT or self._resident_tasks:
             self._jobs = ResidentEpochs(spark.sparkContext, self._resident_tasks, self._jobs, self._warn)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._scattered = False

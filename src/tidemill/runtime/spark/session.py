@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from tidemill.config import RESIDENT, Settings
+from tidemill.config import AUTO, JOBS, Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.reach import SUBSTITUTE
 from tidemill.runtime.spark.java_archive import java_options
@@ -33,6 +33,8 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?")
 _TASK_CPUS = "spark.task.cpus"
 _RESIDENT = "spark.tidemill.residentTasks"
+_MOST_RESIDENT = 8
+"""Tasks that stay unless more are asked for: each is a process, and small epochs run in one of them."""
 _RETURN_MEMORY = "-XX:G1PeriodicGCInterval=60000"
 """Java collects garbage once a minute when it has not done so, and gives back the memory of its heap."""
 _WAREHOUSE = "spark.sql.warehouse.dir"
@@ -104,15 +106,17 @@ def local_slots(master: str) -> int | None:
 def resident_tasks(context: SparkContext, settings: Settings) -> int:
     """How many tasks may stay for as long as the mill is open: those that :func:`create_session` made slots for.
 
-    In a session that was made elsewhere it is one; at least one slot is left for other jobs. On a cluster none: a task
-    that takes the only slot of an executor would keep checkpoints from the buffer of that host.
+    In a session that was made elsewhere it is one, if that is what ``mode`` says; at least one slot is left for other
+    jobs. On a cluster none: a task that takes the only slot of an executor would keep checkpoints from the buffer of
+    that host.
     """
-    if settings.mode != RESIDENT or local_slots(str(context.master)) is None:
-        return 0
     conf = context.getConf()
+    made = conf.get(_RESIDENT)
+    if settings.mode == JOBS or (settings.mode == AUTO and not made) or local_slots(str(context.master)) is None:
+        return 0
     executors = context._jsc.sc().statusStore().executorList(True)  # of a local master it is the driver
     cores = sum(int(executors.apply(i).totalCores()) for i in range(executors.size()))
-    return max(0, min(int(conf.get(_RESIDENT) or 1), cores // int(conf.get(_TASK_CPUS) or 1) - 1))
+    return max(0, min(int(made or 1), cores // int(conf.get(_TASK_CPUS) or 1) - 1))
 
 
 def driver_java_options(given: str) -> str:
@@ -141,7 +145,9 @@ def create_session(settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
     slots = local_slots(settings.master)
-    staying = (settings.partitions or slots) if slots is not None and settings.mode == RESIDENT else 0
+    staying = 0 if slots is None or settings.mode == JOBS else settings.partitions or slots
+    if settings.mode == AUTO:
+        staying = min(staying, _MOST_RESIDENT)
     cores = staying * int(settings.spark_conf.get(_TASK_CPUS, "1"))
     builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, cores))
     conf = {
