@@ -53,6 +53,7 @@ class OrderedDriver(Driver):
         """Of the item that the source gave last."""
         self._drained_from: int | None = None
         """The operator that drains."""
+        self._source_failed = False
         self.holds_state = any(o.holds_state for o in operators)
         """Whether it works with state tables, which one pipeline at a time may do."""
         self.relieved = False
@@ -68,6 +69,7 @@ class OrderedDriver(Driver):
     def run(self) -> Iterator[tuple[int, Output] | Pause]:
         """Up to the next barrier, as :meth:`Driver.run`."""
         self._drained_from = None
+        self._source_failed = False
         items = 0
         while True:
             if self.blocked and not self.relieved:
@@ -76,7 +78,12 @@ class OrderedDriver(Driver):
             self.relieved = False
             if self._unwanted():
                 self.source.skip_to_barrier()
-            output = self._get(0)
+            try:
+                output = self._get(0)
+            except Exception:
+                yield from self._given_before()
+                self._source_failed = True
+                raise
             if output is not None:
                 self._number = (items,) if self._several else self.source.sequence
                 items += 1
@@ -118,7 +125,7 @@ class OrderedDriver(Driver):
         self.source.skip_to_barrier()
         if self.sink is None:
             return False
-        self.sink.sequence = self._number_at(len(self.operators) - 1)
+        self.sink.sequence = self._number if self._source_failed else self._number_at(len(self.operators) - 1)
         self.sink.fail(error)
         return True
 
@@ -156,6 +163,12 @@ class OrderedDriver(Driver):
         while self.operators[position].waiting() is not None:
             yield from self._wait(position)
             yield from self._given(position)
+
+    def _given_before(self) -> Iterator[tuple[int, Output] | Pause]:
+        """What operators still hold when the source fails: rows that came before the error."""
+        for position in self._delaying:
+            if position > 0 and self._start_drain(position):
+                yield from self._drained(position)
 
     def _given(self, position: int) -> Iterator[tuple[int, Output] | Pause]:
         while (output := self._get(position)) is not None:

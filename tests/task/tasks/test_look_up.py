@@ -126,6 +126,23 @@ def test_an_index_that_fails(tmp_path: Path) -> None:
         run_fresh(scan.lookup_join(slow(), "n"), {"input": scan.splits()})
 
 
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_lookups_under_way_come_before_an_error_of_the_source(threads: int, tmp_path: Path) -> None:
+    scan = files(tmp_path, [numbers(i, i + 20) for i in range(6)])
+    Path(scan.splits()[4].path).write_bytes(b"PAR1 no more")
+    plan = scan.lookup_join(slow(), "n", prefetch=4)
+    for made in (
+        plan,
+        plan.lookup_join(slow(), "square"),
+        plan.parallel(2, lambda rows: rows.lookup_join(slow(), "n")),
+    ):
+        found: list[int] = []
+        with Task(made, threads=threads) as task, pytest.raises(TidemillError, match="TM5003"):
+            for batch in task.run({"input": scan.splits()}):
+                found += batch.column(0).to_pylist()
+        assert found == [n for i in range(4) for n in (i, i + 20)]
+
+
 class Unsteady(Slow):
     """Takes some time, another one for each lookup."""
 

@@ -103,6 +103,8 @@ class OrderedExchange:
         self.ports: dict[int, list[Lane]] = {}
         self.wake: Callable[[], None] = _nothing
         """Called when the consumer may have something to do."""
+        self.failed_at: Sequence | None = None
+        """Of the error that was raised last."""
         self._open: dict[int, None] = {}
 
     def lane(self, port: int, rank: int = 0) -> Lane:
@@ -144,6 +146,7 @@ class OrderedExchange:
         if was_full:
             first.wake_producer()
         if isinstance(item, BaseException):
+            self.failed_at = sequence
             raise item
         return item, first.port, sequence
 
@@ -188,7 +191,11 @@ class OrderedSource(SourceOperator):
 
     def get_output(self) -> Output | None:
         """The next item; its port is the input of the operator that follows."""
-        entry = self.exchange.get()
+        try:
+            entry = self.exchange.get()
+        except BaseException:
+            self.sequence = self.exchange.failed_at or self.sequence
+            raise
         if entry is None:
             return None
         item, port, self.sequence = entry
