@@ -153,7 +153,9 @@ def serve(
     from tidemill.cli.running import create_from, open_mill, summary_of
     from tidemill.cli.settings import settings_of_both
     from tidemill.serve.running import serve as run_server
+    from tidemill.serve.service.freed_memory import use_one_allocator
 
+    use_one_allocator()
     if pipeline is not None:
         check_pipeline(pipeline)
     chosen, assigned = settings_of_both(master, epoch_bytes, _assignments(mode, given), ServerSettings)
