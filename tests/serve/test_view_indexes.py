@@ -295,3 +295,61 @@ def test_files_of_an_index_stay(customers: Served, tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", script], input=index, capture_output=True, check=True)
     assert sorted(json.loads(ran.stdout)) == ["BEA", "BOB"]
     assert kept.look_up(pa.record_batch({"id": pa.array([11], INT)}))[1].num_rows == 0
+
+
+def test_a_loader_reads_a_view(customers: Served, spark: SparkSession, tmp_path: Path) -> None:
+    """All rows once, in an order that merging does not change; resumed behind any batch; in threads and in Spark."""
+    served = customers
+    data = tmp_path / "features"
+    data.mkdir()
+    served.sql(f"CREATE TABLE f (k INT, v DOUBLE) USING csv OPTIONS (path '{data}')")
+    served.sql("CREATE MATERIALIZED VIEW features AS SELECT k, SUM(v) AS v, COUNT(*) AS n FROM f GROUP BY k")
+    served.sql("CREATE MATERIALIZED VIEW doubled AS SELECT v, k FROM f UNION ALL SELECT v, k FROM f")
+    served.sql("CREATE MATERIALIZED VIEW one AS SELECT COUNT(*) AS n FROM f WHERE v < 0")
+    for number in range(4):
+        (data / f"{number}.csv").write_text("".join(f"{i % 90},{i}.5\n" for i in range(number * 50, number * 50 + 80)))
+        served.mill.advance()
+    served.mill.checkpoint()
+    snapshot = tm.Snapshot.open(served.mill.root)
+    rows = [(i % 90, i + 0.5) for number in range(4) for i in range(number * 50, number * 50 + 80)]
+    totals = {k: (k, sum(v for j, v in rows if j == k), sum(j == k for j, _ in rows)) for k, _ in rows}
+
+    def loaded(scan: Any, **options: Any) -> list[tuple[Any, ...]]:
+        with Loader(scan, batch_size=7, **options) as loader:
+            return [tuple(row.values()) for batch in loader for row in batch.to_pylist()]
+
+    found = loaded(snapshot.scan("features"))
+    assert sorted(found) == sorted(totals.values())
+    assert loaded(served.mill.snapshot().scan("FEATURES", splits=64)) == found
+    assert loaded(snapshot.scan("features"), spark=spark, workers=1) == found
+    assert sorted(loaded(snapshot.scan("features", splits=1))) == sorted(found)
+    assert sorted(loaded(snapshot.scan("doubled", columns=["K", "v"], splits=256))) == sorted([*rows, *rows])
+    assert loaded(snapshot.scan("one")) == [(0,)]
+    shuffled = loaded(snapshot.scan("features"), shuffle=5)
+    assert shuffled != found and sorted(shuffled) == sorted(found)
+    for taken in range(len(found) // 7 + 1):
+        loader = Loader(snapshot.scan("features"), batch_size=7, shuffle=5)
+        batches = iter(loader)
+        before = [tuple(row.values()) for _ in range(taken) for row in next(batches).to_pylist()]
+        again = Loader(snapshot.scan("features"), batch_size=7, shuffle=5)
+        again.load_state_dict(loader.state_dict())
+        assert before + [tuple(row.values()) for batch in again for row in batch.to_pylist()] == shuffled
+    (data / "9.csv").write_text("1,1.5\n")
+    served.mill.advance()
+    later = Loader(served.mill.snapshot().scan("features"), batch_size=7, shuffle=5)
+    with pytest.raises(TidemillError, match="TM9005"):
+        later.load_state_dict(loader.state_dict())
+    Loader(
+        served.mill.snapshot().scan("features", epoch=snapshot.version.epoch), batch_size=7, shuffle=5
+    ).load_state_dict(loader.state_dict())
+    for wrong, number in (
+        ({"view": "nowhere"}, "TM2012"),
+        ({"view": "f"}, "TM2036"),
+        ({"view": "features", "columns": ["x"]}, "TM4006"),
+        ({"view": "features", "columns": []}, "TM4003"),
+        ({"view": "features", "splits": 0}, "TM4003"),
+        ({"view": "features", "splits": 257}, "TM4003"),
+        ({"view": "features", "epoch": 99}, "TM1031"),
+    ):
+        with pytest.raises(TidemillError, match=number):
+            snapshot.scan(**wrong)

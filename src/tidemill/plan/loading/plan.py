@@ -34,7 +34,8 @@ from tidemill.plan.loading.nodes.several import Concatenated, Gathered, MergedSo
 from tidemill.plan.loading.nodes.sources import ScanNode, Values
 from tidemill.schema import Schema, quoted
 from tidemill.sources.split import Split
-from tidemill.task.files.files import Files, list_files
+from tidemill.task.files.divided_rows import DividedRows
+from tidemill.task.files.files import list_files
 from tidemill.task.indexes.index import Index
 from tidemill.task.indexes.table_index import TableIndex
 from tidemill.task.program import Program, ReadFiles
@@ -338,8 +339,8 @@ class Scan(Plan):
         return self.node.name
 
     @property
-    def files(self) -> Files:
-        """Its files."""
+    def files(self) -> DividedRows:
+        """What it reads."""
         return self.node.files
 
     def splits(self) -> tuple[Split, ...]:

@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.loading.nodes.queries import INPUT
+from tidemill.plan.loading.nodes.sources import ScanNode
+from tidemill.plan.loading.plan import Scan
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.sinks import SinkStatus, shown
@@ -21,7 +24,9 @@ from tidemill.runtime.intake.queues import Queues
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts, unreadable
 from tidemill.runtime.read.pause_status import paused_detail, paused_error
 from tidemill.runtime.read.queue_status import queue_table
+from tidemill.runtime.read.sealed_view import SealedView
 from tidemill.runtime.read.view_index import ViewIndex
+from tidemill.runtime.read.view_rows import ViewRows
 from tidemill.runtime.sockets.socket_status import read_status
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
 from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
@@ -288,15 +293,47 @@ class Snapshot:
         TidemillError
             As :meth:`read`; TM4006 for a column that the view does not have.
         """
-        name = name.lower()
+        view = self._sealed(name.lower(), epoch)
+        return ViewIndex(view, _named(view, (on,) if isinstance(on, str) else on))
+
+    def scan(
+        self,
+        view: str,
+        *,
+        name: str = INPUT,
+        columns: Sequence[str] | None = None,
+        splits: int = 64,
+        epoch: int | None = None,
+    ) -> Scan:
+        """A view at an epoch as rows for a task or a loader, in the order of its state.
+
+        Parameters
+        ----------
+        name : str
+            By which a task is given splits for it.
+        columns : sequence of str, optional
+            Those that are wanted, in that order.
+        splits : int
+            Into how many parts it is divided, 1 to 256; each is read by one thread or task.
+        epoch : int, optional
+            As for :meth:`read`.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`read`; TM4006 for a column that the view does not have, TM4003 for another number of splits.
+        """
+        sealed = self._sealed(view.lower(), epoch)
+        wanted = tuple(sealed.plan.schema.names) if columns is None else _named(sealed, columns)
+        return Scan(ScanNode(name, ViewRows(sealed, wanted, splits)))
+
+    def _sealed(self, name: str, epoch: int | None) -> SealedView:
         self.check_readable(name, epoch)
         plan = self.plan(name, epoch)
         view = self.view_at(name, epoch)
         at = self.version.epoch if epoch is None else epoch
-        known = {c.lower(): c for c in plan.schema.names}
-        columns = tuple(known.get(c.lower(), c) for c in ((on,) if isinstance(on, str) else on))
         identity = f"{name if view is None else view.uid} at epoch {at}"
-        return ViewIndex(self.store, plan, self.runs(plan, epoch), columns, identity, self)
+        return SealedView(self.store, plan, self.runs(plan, epoch), identity, self)
 
     def changes(self, name: str, epoch: int) -> pa.Table:
         """What one epoch changed in a view.
@@ -474,6 +511,12 @@ def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) ->
     catalog, counts = Catalog.from_json(data["catalog"]), data.get("counts", {})
     statuses = {id_: SinkStatus("", epoch) for id_, epoch in data.get("sinks", {}).items()}
     return Snapshot(store, version, catalog, data["filling"], counts, sink_statuses=lambda: statuses)
+
+
+def _named(view: SealedView, columns: Sequence[str]) -> tuple[str, ...]:
+    """Columns as the view writes them; those that it does not have as they are."""
+    known = {c.lower(): c for c in view.plan.schema.names}
+    return tuple(known.get(c.lower(), c) for c in columns)
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:

@@ -446,8 +446,8 @@ class Service:
                 got=f"{', '.join(map(str, keys.schema.types))}; the index: {', '.join(map(str, index.key_types))}",
                 hint="give a column of its type for each column that is looked up",
             )
-        if index.places is None:  # all rows are read: they are kept for the next lookup
-            key = (self.generations.current, index.fingerprint(), tuple((r.file, r.section) for r in index.runs))
+        if not index.finds(keys.num_rows):  # all rows are read: they are kept for the next lookup
+            key = (self.generations.current, index.fingerprint(), tuple((r.file, r.section) for r in index.view.runs))
             whole = self.results.get(key, lambda: index.table_index, lambda found: int(found.rows.nbytes))
             probes, rows = whole.look_up(keys)
         else:

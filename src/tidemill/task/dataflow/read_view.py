@@ -49,10 +49,12 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
     return finish_rows(plan, rows)
 
 
-def view_parts(plan: ReadPlan, table: TableReader, single_row: bool) -> Iterator[Delta]:
-    """As :func:`read_view`, some rows at a time."""
+def view_parts(
+    plan: ReadPlan, table: TableReader, single_row: bool, low: bytes = b"", high: bytes | None = None
+) -> Iterator[Delta]:
+    """As :func:`read_view`, some rows at a time: those with ``low <= key < high``."""
     some = False
-    for rows in table.iterate(block=_ROWS):
+    for rows in table.iterate(low, high, block=_ROWS):
         counts = numbers(rows.values[0])
         if not plan.single and counts.min() < 0:
             rows = rows.take(np.flatnonzero(counts > 0))

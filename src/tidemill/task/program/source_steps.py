@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.task.expressions.texts import Names
-from tidemill.task.files.files import Files
+from tidemill.task.files.divided_rows import DividedRows
 from tidemill.task.indexes.digests import digest_of
 from tidemill.task.program.operation import Operation, TableNames
 
@@ -21,7 +21,7 @@ class ReadFiles(Operation):
     """
 
     name: str
-    files: Files
+    files: DividedRows
 
     def identity(self) -> str:
         return f"files {self.name} {self.files.plan_fingerprint()}"

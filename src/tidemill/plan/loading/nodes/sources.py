@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidemill.plan.loading.nodes.lowering import Lowering
 from tidemill.plan.loading.nodes.node import PlanNode
 from tidemill.schema import Field, Schema, nullable_type
-from tidemill.task.files.files import Files
+from tidemill.task.files.divided_rows import DividedRows
 from tidemill.task.program import GiveRows, Input, ReadFiles
 
 
@@ -18,7 +18,7 @@ class ScanNode(PlanNode):
     """The rows of the splits that the task is given for ``name``: splits as they are given, rows as in their file."""
 
     name: str
-    files: Files
+    files: DividedRows
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
