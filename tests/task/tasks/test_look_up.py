@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -221,6 +223,27 @@ def test_a_lookup_that_does_not_return(tmp_path: Path) -> None:
             task.request_barrier()
             assert task.next() is None and task.pending is not None and not task.pending.done()
     answered.set()
+
+
+def test_a_process_ends_during_a_lookup(tmp_path: Path) -> None:
+    scan = files(tmp_path, [numbers(1), numbers(2)])
+    script = f"""
+import threading, numpy as np, pyarrow as pa, tidemill as tm
+from tidemill.schema import Field, Schema
+class Never:
+    schema, key_types = Schema((Field("square", pa.int64()),)), (pa.int64(),)
+    def look_up(self, keys): threading.Event().wait()
+    def fingerprint(self): return ""
+scan = tm.plan.scan({str(Path(scan.splits()[0].path).parent)!r})
+with tm.Task(scan.lookup_join(Never(), "n")) as task:
+    for split in scan.splits():
+        task.add_split(scan, split)
+    task.request_barrier()
+    assert task.next() is None
+print("over")
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout == "over\n"
 
 
 def test_keys_of_another_type(tmp_path: Path) -> None:

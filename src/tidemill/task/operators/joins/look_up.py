@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.kernels.columns import column, nulls
 from tidemill.schema import nullable_type
+from tidemill.task.dataflow.daemon_pool import DaemonPool
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
 from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.program import LookUp
@@ -45,7 +47,7 @@ class LookUpOperator(Operator):
         self.operation = operation
         self._asked: deque[_Asked] = deque()
         self._draining = False
-        self._pool = ThreadPoolExecutor(operation.prefetch, "lookup")
+        self._pool = DaemonPool(operation.prefetch, "lookup")
 
     def begin(self, context: Context) -> None:
         """Go on behind a barrier."""
@@ -57,7 +59,7 @@ class LookUpOperator(Operator):
         """Begin to look up a batch."""
         assert isinstance(item, Delta)
         keys = batch_of([item.batch.column(k) for k in self.operation.keys], len(item))
-        found = self._pool.submit(self.operation.index.look_up, keys)
+        found = self._pool.submit(partial(self.operation.index.look_up, keys))
         done: Future[None] = Future()
         found.add_done_callback(lambda _: None if done.done() else done.set_result(None))
         self._asked.append(_Asked(item, self.taking, found, done))
@@ -111,7 +113,7 @@ class LookUpOperator(Operator):
 
     def close(self) -> None:
         """Let the threads end."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
 
     def discard(self) -> None:
         """Forget lookups under way."""
