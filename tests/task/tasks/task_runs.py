@@ -14,6 +14,7 @@ from tidemill.plan.loading.plan import Plan, Scan, scan
 from tidemill.sources.split import Split
 from tidemill.task.task import Task
 
+INT = pa.int64()
 SplitSet = Mapping[str, Sequence[Split]]
 
 
@@ -62,3 +63,14 @@ def check_everywhere(plan: Plan, sets: Sequence[SplitSet], expected: Sequence[pa
             assert found.equals(wanted), f"set {number}, {threads} threads: {found.to_pylist()} != {wanted.to_pylist()}"
     for splits, wanted in zip(sets, expected, strict=True):
         assert run_fresh(plan, splits).equals(wanted)
+
+
+def numbered(tmp_path: Path, rng: random.Random, name: str = "input") -> Scan:
+    """Rows (n, k): n counts all rows."""
+    made, first = [], 0
+    for _ in range(10):
+        count = rng.choice((0, 1, 30))
+        ns = range(first, first + count)
+        made.append(pa.table({"n": pa.array(ns, INT), "k": pa.array([rng.choice((None, *range(5))) for _ in ns], INT)}))
+        first += count
+    return files(tmp_path, made, name)

@@ -56,13 +56,6 @@ def multiset(table: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(r.values()) for r in table.to_pylist())
 
 
-@pytest.fixture
-def rng() -> random.Random:
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    return random.Random(seed)
-
-
 def inputs(tmp_path: Path, rng: random.Random) -> tuple[dict[str, Scan], dict[str, pa.Table]]:
     found, by_path = {}, {}
     for name in ("a", "b"):
