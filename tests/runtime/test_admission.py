@@ -47,7 +47,7 @@ def admitted(mill: Mill) -> list[list[str]]:
 
 
 def test_nothing_to_do_runs_no_job(mill_factory: Opener, data: Path) -> None:
-    mill = create(mill_factory(checkpoint_seconds=3600), data)  # a checkpoint is a job, too
+    mill = create(mill_factory(mode="jobs", checkpoint_seconds=3600), data)  # a checkpoint is a job, too
     before = jobs_so_far(mill.spark)
     assert mill.advance() is None
     put(data, "a.csv", 1)

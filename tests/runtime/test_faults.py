@@ -46,12 +46,12 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mill(mill_factory: Opener, data: Path) -> Mill:
+def mill(request: pytest.FixtureRequest, mill_factory: Opener, data: Path) -> Mill:
     """A mill that has read two of the files; checkpoints are made when asked for.
 
     ``sizes`` reads the groups of ``sums`` as they were before each epoch.
     """
-    opened = mill_factory(checkpoint_seconds=1e9)
+    opened = mill_factory(checkpoint_seconds=1e9, **getattr(request, "param", {}))
     opened.script(_SCRIPT.format(data=data))
     opened.advance()
     opened.advance()
@@ -310,6 +310,7 @@ def test_a_bug_of_a_function_ends_the_views_that_call_it(mill: Mill, monkeypatch
     assert sum(mill.read("lengths")["c"].to_pylist()) == 12
 
 
+@pytest.mark.parametrize("mill", [{"mode": "jobs"}], indirect=True)
 def test_results_that_do_not_arrive(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when Java ends while it hands them out: collect() gives a part of them, and no error."""
     collect = RDD.collect

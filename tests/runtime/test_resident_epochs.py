@@ -25,7 +25,7 @@ from python_workers import kill_workers
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.job import exchange_file
+from tidemill.runtime.job import exchange_file, resident_epochs
 from tidemill.runtime.job.exchange_file import ExchangeFile, TooLargeError
 from tidemill.runtime.job.resident_host import OVER, EpochHost
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
@@ -33,6 +33,14 @@ from tidemill.runtime.spark.messages import LostError, receive, send
 from tidemill.runtime.spark.session import full_master, local_slots, resident_tasks
 
 SMALL = {"mode": "resident", "small_epoch_bytes": 1 << 20}
+
+
+@pytest.fixture(autouse=True)
+def own_stage(spark: SparkSession) -> None:
+    """Each test begins a stage: mills that tests before have left behind run jobs from now on."""
+    stage, _ = resident_epochs._stages.pop(spark.sparkContext, (None, 0))
+    if stage is not None:
+        stage.close()
 
 
 def opened(mill_factory: MillFactory, data: Path, name: str = "root", **settings: object) -> Mill:
@@ -225,7 +233,7 @@ def test_a_stranger_is_not_taken_for_a_task(mill_factory: MillFactory, tmp_path:
         connection.sendall(bytes(32))
         connection.settimeout(10)
         assert connection.recv(1) == b""
-    assert len(stage.take()) == 1
+    assert len(stage.take(stage.tasks, timeout=30)) == stage.tasks
     assert stage.take() == []
 
 
@@ -356,3 +364,31 @@ def test_tasks_that_a_session_has_slots_for(spark: SparkSession) -> None:
     assert resident_tasks(context, Settings(mode="jobs")) == 0
     assert resident_tasks(context, Settings(mode="resident")) == (more or 1)
     assert resident_tasks(context, Settings(mode="auto")) == more
+
+
+def test_what_spark_gives_to_tasks_that_begin_later(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Variables and packages that came after the stage: another one begins, with them."""
+    data = tmp_path / "data"
+    mill = opened(mill_factory, data)
+
+    def told(value: int) -> str:
+        return os.environ.get("TIDEMILL_TOLD", "nothing")
+
+    mill.register_function("told", told, "STRING")
+    mill.sql("CREATE MATERIALIZED VIEW said AS SELECT v, told(v) AS s FROM t")
+    wait_for_tasks(mill)
+    before = stage_of(mill)
+    write(data, 1, [(1, 1)])
+    assert mill.advance().resident  # type: ignore[union-attr]
+    context = mill.spark.sparkContext
+    context.environment["TIDEMILL_TOLD"] = "something"
+    try:
+        write(data, 2, [(1, 2)])
+        mill.advance()
+        wait_for_tasks(mill)
+        assert stage_of(mill) is not before and before.closed
+        write(data, 3, [(1, 3)])
+        assert mill.advance().resident  # type: ignore[union-attr]
+    finally:
+        del context.environment["TIDEMILL_TOLD"]
+    assert {r["v"]: r["s"] for r in mill.read("said").to_pylist()} == {1: "nothing", 2: "something", 3: "something"}

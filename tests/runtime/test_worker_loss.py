@@ -92,7 +92,7 @@ def test_an_epoch_is_tried_again_when_spark_has_given_its_job_up(mill_factory, t
     data, deaths = tmp_path / "data", tmp_path / "deaths"
     data.mkdir()
     deaths.mkdir()
-    mill = mill_factory(partitions=1)
+    mill = mill_factory(mode="jobs", partitions=1)
 
     def deadly(value: int) -> int:
         if value == 13 and len(list(deaths.iterdir())) < 6:

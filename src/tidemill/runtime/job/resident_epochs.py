@@ -91,6 +91,8 @@ class ResidentEpochs:
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
+        if self._stage is not None:
+            self._stage = _newest(self._context, self._stage)
         tasks = self._stage.take(plan.partitions) if self._stage is not None and self._fits(plan, work) else []
         if not tasks:
             self._tell_of_none()
@@ -165,6 +167,20 @@ def _join(context: SparkContext, tasks: int) -> ResidentStage:
             stage, users = ResidentStage(context, EpochHost(), tasks, "resident epochs"), 0
         _stages[context] = stage, users + 1
         return stage
+
+
+def _newest(context: SparkContext, stage: ResidentStage) -> ResidentStage:
+    """The stage, or one that begins now when its tasks lack what Spark gives to those that begin now."""
+    if stage.is_current():
+        return stage
+    with _stages_lock:
+        shared, users = _stages.get(context, (stage, 1))
+        if shared.is_current():
+            return shared
+        begun = ResidentStage(context, EpochHost(), stage.tasks, "resident epochs")
+        _stages[context] = begun, users
+    stage.close()
+    return begun
 
 
 def _leave(context: SparkContext, stage: ResidentStage) -> None:

@@ -13,6 +13,7 @@ Messages (:mod:`~tidemill.runtime.spark.messages`) by their letter:
 from __future__ import annotations
 
 import pickle
+import select
 import socket
 import traceback
 from dataclasses import dataclass, replace
@@ -29,12 +30,15 @@ from tidemill.runtime.job.superstep import (
     later_superstep,
 )
 from tidemill.runtime.spark.messages import receive, send
+from tidemill.state.store.store import RunStore
 from tidemill.task.program import Program
 
 EPOCH, SUPERSTEP, PROGRAM, OVER = b"E", b"S", b"P", b"C"
 REPORTS, OUTPUT, UNKNOWN, FAILED = b"R", b"O", b"N", b"X"
 
 _PROGRAMS_KEPT = 16
+_IDLE_SECONDS = 1.0
+"""Without a request for so long, a task unmaps deleted files: the disk has their space until then."""
 _FILES_KEPT = 2
 """Supersteps whose output is kept: that of the one before is read while the next is made."""
 
@@ -85,11 +89,16 @@ class EpochHost:
     def __init__(self) -> None:
         self._programs: dict[str, Program] = {}
         self._files: dict[int, ExchangeFile] = {}
+        self._store: RunStore | None = None
+        """That of the last epoch; deleted files of it may still be mapped."""
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the connection ends."""
         try:
             while True:
+                if self._store is not None and not select.select([connection], [], [], _IDLE_SECONDS)[0]:
+                    self._store.let_go()
+                    self._store = None
                 self._carry_out(connection, *receive(connection))
         finally:
             self._drop_files()
@@ -116,6 +125,7 @@ class EpochHost:
         if program is None:
             return UNKNOWN, b""
         plan = replace(request.plan, program=_Known(program))
+        self._store = plan.store
         if isinstance(request, EpochRequest):
             return REPORTS, _pickled(list(all_supersteps(plan, request.supersteps, request.work)))
         depth, partition = request.depth, request.partition

@@ -54,7 +54,8 @@ class ResidentStage:
     """
 
     def __init__(self, context: Any, host: Host, tasks: int, purpose: str) -> None:
-        self._context, self._host, self._tasks = context, host, tasks
+        self._context, self._host, self.tasks = context, host, tasks
+        self._given = _given_to_tasks(context)
         self._token = secrets.token_bytes(_TOKEN_BYTES)
         self._free: queue.Queue[socket.socket] = queue.Queue()
         self._open: set[socket.socket] = set()
@@ -81,6 +82,10 @@ class ResidentStage:
         ]
         for thread in self._threads:
             thread.start()
+
+    def is_current(self) -> bool:
+        """Whether tasks that begin now would have the same environment variables and Python packages."""
+        return self._given == _given_to_tasks(self._context)
 
     def take(self, count: int = 1, timeout: float = 0.0) -> list[socket.socket]:
         """Connections to as many tasks that nobody else uses; none when there are not enough within some seconds."""
@@ -146,7 +151,7 @@ class ResidentStage:
             begin = time.monotonic()
             try:
                 self._context.setJobGroup(self._group, f"{self._purpose} of Tidemill", True)
-                self._context.parallelize(range(self._tasks), self._tasks).foreachPartition(serve)
+                self._context.parallelize(range(self.tasks), self.tasks).foreachPartition(serve)
             except Exception as error:
                 self._failures = 1 if time.monotonic() - begin > _LONG else self._failures + 1
                 if self._failures >= _MOST_FAILURES and not self.closed:
@@ -170,6 +175,11 @@ class ResidentStage:
             _end(connection)
         for thread in self._threads:
             thread.join(timeout=30)
+
+
+def _given_to_tasks(context: Any) -> tuple[object, ...]:
+    """What Spark gives to Python's processes when they begin: variables, and packages of ``addPyFile``."""
+    return tuple(sorted(context.environment.items())), tuple(context._python_includes)
 
 
 def _end(connection: socket.socket) -> None:
