@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.errors import TidemillError, nearest
 from tidemill.kernels.columns import column
+from tidemill.options.option import bad_option
 from tidemill.schema import Schema, nullable_type
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.store.store import RunStore
@@ -50,6 +53,29 @@ class SealedView:
     def schema(self) -> Schema:
         """Of the rows."""
         return Schema(tuple(replace(f, type=nullable_type(f.type)) for f in self.plan.schema))
+
+    def named(self, columns: Sequence[str], option: str) -> tuple[str, ...]:
+        """Columns as the view writes them; upper and lower case are the same.
+
+        Parameters
+        ----------
+        option : str
+            What they were given as.
+
+        Raises
+        ------
+        TidemillError
+            TM4006 for one that the view does not have, TM4003 for none, or for one that comes twice.
+        """
+        names = self.plan.schema.names
+        known = {name.lower(): name for name in names}
+        found = tuple(c if c in names else known.get(c.lower(), c) for c in columns)
+        if not found or len(set(found)) < len(found):
+            raise bad_option(option, ", ".join(found) or "no column", "columns of the view, each once")
+        for name in found:
+            if name not in names:
+                raise TidemillError("TM4006", "there is no column of this name", got=name, hint=nearest(name, names))
+        return found
 
     def reader(self) -> TableReader:
         """Reads its state.

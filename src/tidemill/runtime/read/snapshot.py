@@ -294,7 +294,7 @@ class Snapshot:
             As :meth:`read`; TM4006 for a column that the view does not have.
         """
         view = self._sealed(name.lower(), epoch)
-        return ViewIndex(view, _named(view, (on,) if isinstance(on, str) else on))
+        return ViewIndex(view, view.named((on,) if isinstance(on, str) else on, "on"))
 
     def scan(
         self,
@@ -324,7 +324,7 @@ class Snapshot:
             As :meth:`read`; TM4006 for a column that the view does not have, TM4003 for another number of splits.
         """
         sealed = self._sealed(view.lower(), epoch)
-        wanted = tuple(sealed.plan.schema.names) if columns is None else _named(sealed, columns)
+        wanted = tuple(sealed.plan.schema.names) if columns is None else sealed.named(columns, "columns")
         return Scan(ScanNode(name, ViewRows(sealed, wanted, splits)))
 
     def _sealed(self, name: str, epoch: int | None) -> SealedView:
@@ -511,12 +511,6 @@ def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) ->
     catalog, counts = Catalog.from_json(data["catalog"]), data.get("counts", {})
     statuses = {id_: SinkStatus("", epoch) for id_, epoch in data.get("sinks", {}).items()}
     return Snapshot(store, version, catalog, data["filling"], counts, sink_statuses=lambda: statuses)
-
-
-def _named(view: SealedView, columns: Sequence[str]) -> tuple[str, ...]:
-    """Columns as the view writes them; those that it does not have as they are."""
-    known = {c.lower(): c for c in view.plan.schema.names}
-    return tuple(known.get(c.lower(), c) for c in columns)
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:

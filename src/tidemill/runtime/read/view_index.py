@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.errors import TidemillError, nearest
 from tidemill.kernels.columns import numbers
-from tidemill.options.option import bad_option
 from tidemill.runtime.read.sealed_view import SealedView
 from tidemill.schema import Field, Schema
 from tidemill.state.keys.keys import VNODES, Keys, group, in_vnodes, prefix, sort
@@ -40,14 +38,6 @@ class ViewIndex:
 
     view: SealedView
     columns: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        names = self.view.plan.schema.names
-        if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise bad_option("on", ", ".join(self.columns) or "no column", "columns of the view, each once")
-        for name in self.columns:
-            if name not in names:
-                raise TidemillError("TM4006", "there is no column of this name", got=name, hint=nearest(name, names))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ViewIndex, (self.view, self.columns)

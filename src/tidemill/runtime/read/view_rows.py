@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from tidemill.errors import TidemillError, nearest
 from tidemill.options.option import bad_option
 from tidemill.runtime.read.sealed_view import SealedView
 from tidemill.schema import Schema
@@ -39,12 +38,6 @@ class ViewRows:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or not 1 <= self.count <= VNODES:
             raise bad_option("splits", repr(self.count), f"a whole number from 1 to {VNODES}")
-        names = self.view.plan.schema.names
-        if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise bad_option("columns", ", ".join(self.columns) or "none", "columns of the view, each once")
-        for name in self.columns:
-            if name not in names:
-                raise TidemillError("TM4006", "there is no column of this name", got=name, hint=nearest(name, names))
 
     @property
     def schema(self) -> Schema:

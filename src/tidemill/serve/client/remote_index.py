@@ -72,7 +72,9 @@ class RemoteIndex:
         rows = client.table(view, epoch=epoch, where="false").to_arrow()
         types = dict(zip(rows.schema.names, rows.schema.types, strict=True))
         known = {name.lower(): name for name in types}
-        columns = tuple(known.get(name.lower(), name) for name in ((on,) if isinstance(on, str) else on))
+        columns = tuple(
+            name if name in types else known.get(name.lower(), name) for name in ((on,) if isinstance(on, str) else on)
+        )
         for name in columns:
             if name not in types:
                 raise TidemillError("TM4006", "there is no column of this name", got=name, hint=nearest(name, types))
