@@ -77,7 +77,7 @@ class Client:
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
             response = self._http.request(
-                request.method, request.path, params=dict(request.params), **request.content, **options
+                request.method, request.path, params=dict(request.params), json=request.body, **options
             )
         except httpx.HTTPError as error:
             raise protocol.unreachable(self.url, error) from error

@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.serve.encoding.json_keys import rows_of
 
 FRAMED = "application/vnd.tidemill.frames"
-ARROW = "application/vnd.apache.arrow.stream"
 EPOCH_HEADER = "x-tidemill-epoch"
 LOST = ("TM1036", "TM8010", "TM8013", "TM1031")
 """Numbers of errors behind which only a snapshot helps."""
@@ -30,15 +30,6 @@ class Request:
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
-    arrow: bytes | None = None
-    """An Arrow stream, in place of a body in JSON."""
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """What httpx is to send."""
-        if self.arrow is None:
-            return {"json": self.body}
-        return {"content": self.arrow, "headers": {"Content-Type": ARROW}}
 
 
 @dataclass(frozen=True)
@@ -246,11 +237,8 @@ def read(name: str, epoch: int | None, columns: str, where: str | None) -> Reque
 
 def look_up(name: str, on: Sequence[str], keys: pa.RecordBatch, epoch: int | None) -> Request:
     """Ask for the rows of a view with some keys."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, keys.schema) as writer:
-        writer.write_batch(keys)
-    params = {"format": "arrow", "on": _listed(on), **({} if epoch is None else {"epoch": str(epoch)})}
-    return Request("POST", path_of("views", name, "lookup"), params, arrow=sink.getvalue().to_pybytes())
+    params = {"format": "arrow", **({} if epoch is None else {"epoch": str(epoch)})}
+    return Request("POST", path_of("views", name, "lookup"), params, {"on": list(on), "keys": rows_of(keys)})
 
 
 def read_all(names: Sequence[str], epoch: int | None) -> Request:

@@ -16,8 +16,8 @@ from tidemill.schema import Field, Schema, nullable_type
 from tidemill.serve.client.attempts import Attempts
 from tidemill.serve.client.tables import RemoteTable
 
-_MOST_BYTES = 1 << 20
-"""Of keys in one request: servers limit what they take (`max_body_bytes`)."""
+_MOST_BYTES, _MOST_KEYS = 1 << 19, 20_000
+"""Of one request: servers limit what they take (`max_body_bytes`)."""
 
 _PASSING = ("TM8009", "TM8031", "TM8105")
 """Errors after which a lookup is tried again: the server is away, or has too much to do."""
@@ -90,7 +90,7 @@ class RemoteIndex:
             TM8031 when the server does not answer, TM1031 when the epoch has expired, TM1035 when the view has other
             columns than it had.
         """
-        step = max(1, int(keys.num_rows * _MOST_BYTES / max(1, keys.nbytes)))
+        step = max(1, min(_MOST_KEYS, int(keys.num_rows * _MOST_BYTES / max(1, keys.nbytes))))
         probes: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
         tables = []
         for start in range(0, keys.num_rows, step):

@@ -62,6 +62,17 @@ class Result(BaseModel):
     rows: list[list[Any]]
 
 
+class LookupBody(BaseModel):
+    """Keys that are looked up in a view."""
+
+    model_config = _STRICT
+    on: list[Annotated[str, Field(max_length=900)]] = Field(max_length=1000, description="Columns of the view.")
+    keys: list[list[Any]] = Field(
+        description="For each key a value for each of these columns, as results have them; times may be numbers of "
+        "microseconds since 1970, dates of days."
+    )
+
+
 class Rows(BaseModel):
     """Rows of one of several views."""
 

@@ -18,7 +18,7 @@ DECODED = AfterValidator(unquote)
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`,][^,]*|))\s*(?:,|\Z)")
 
 
-def names_in(listed: str, parameter: str = "query.views") -> tuple[str, ...]:
+def names_in(listed: str) -> tuple[str, ...]:
     """The names of a list, in lower case: separated by commas; one that has a comma stands in backticks, as in SQL.
 
     Raises
@@ -33,7 +33,7 @@ def names_in(listed: str, parameter: str = "query.views") -> tuple[str, ...]:
             raise TidemillError(
                 "TM8011",
                 "the request has not the right form",
-                got=f"{parameter}: {listed[at:]}"[:200],
+                got=f"query.views: {listed[at:]}"[:200],
                 hint="names separated by commas; one that has commas or backticks as `a,b`, backticks twice",
             )
         quoted, plain = match.groups()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from tidemill.serve.encoding.arrow_body import rows_in
 from tidemill.serve.encoding.formats import format_of
 from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.answers import EPOCH_HEADER, limited_together, rows_response
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
-from tidemill.serve.http.models import Column, Description, Result, Results, Views, ViewStatus
+from tidemill.serve.http.models import Column, Description, LookupBody, Result, Results, Views, ViewStatus
 from tidemill.serve.http.names import DECODED, names_in
 from tidemill.serve.service.service import Service
 
@@ -28,9 +27,6 @@ ViewNames = Annotated[
 ]
 BINARY = "application/octet-stream"
 """Of an Arrow stream in a request: tools that read OpenAPI descriptions know how to send it."""
-KeyNames = Annotated[
-    str, Query(max_length=10_000, description="The columns of the keys, separated by commas; as names of views.")
-]
 Epoch = Annotated[int | None, Query(ge=0, le=2**53, description="A sealed epoch; the newest by default.")]
 Columns = Annotated[str, Query(max_length=10_000, description="A SELECT list over the columns of the view.")]
 Where = Annotated[str | None, Query(max_length=10_000, description="A condition in Spark SQL.")]
@@ -74,14 +70,13 @@ def describe_view(name: ViewName, service: Served) -> Description:
 @router.post("/{name}/lookup", response_model=Result, summary="The rows of a view with some keys")
 def look_up_rows(
     name: ViewName,
-    on: KeyNames,
+    body: LookupBody,
     service: Served,
-    keys: Annotated[bytes, Body(media_type=BINARY, description="An Arrow stream: a column for each one looked up.")],
     format: FormatName = "json",  # noqa: A002
     epoch: Epoch = None,
 ) -> Response:
     """Each row behind the number of the key that it is for, `__probe`, counted from 0; in the order of the keys."""
-    at, found = service.look_up(name, names_in(on, "query.on"), rows_in(keys), epoch)
+    at, found = service.look_up(name, body.on, body.keys, epoch)
     return rows_response(service, format_of(format), at, (found,))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from tidemill.serve.changes.change_log import ChangeLog
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.changes.subscribing import Subscriptions
 from tidemill.serve.cursors.cursors import Cursors
+from tidemill.serve.encoding.json_keys import keys_of
 from tidemill.serve.logs.caller import CALLER
 from tidemill.serve.logs.events import QUERY_EXECUTED, SERVER_STOPPED, STATEMENT_EXECUTED, Event
 from tidemill.serve.logs.mill_watch import MillWatch
@@ -418,19 +420,16 @@ class Service:
         found = {n.lower(): self._read(snapshot, n.lower(), epoch, "*", None)[1] for n in names}
         return snapshot.version.epoch if epoch is None else epoch, found
 
-    def look_up(self, name: str, on: Sequence[str], keys: pa.RecordBatch, epoch: int | None) -> tuple[int, pa.Table]:
-        """The rows of a view with some keys.
-
-        Parameters
-        ----------
-        keys : pyarrow.RecordBatch
-            A column for each of ``on``, of its type.
+    def look_up(
+        self, name: str, on: Sequence[str], keys: Sequence[Sequence[Any]], epoch: int | None
+    ) -> tuple[int, pa.Table]:
+        """The rows of a view with some keys, which :func:`~tidemill.serve.encoding.json_keys.keys_of` describes.
 
         Returns
         -------
         (int, pyarrow.Table)
             The epoch; rows as :meth:`tidemill.runtime.read.view_index.ViewIndex.look_up` orders them, the first column
-            of which, ``__probe`` (int64), is the row of ``keys`` that each is for.
+            of which, ``__probe`` (int64), is the number of the key that each is for.
 
         Raises
         ------
@@ -439,19 +438,13 @@ class Service:
         """
         snapshot = self.mill.snapshot()
         index = snapshot.index(name, on, epoch)
-        if tuple(keys.schema.types) != index.key_types:
-            raise TidemillError(
-                "TM9017",
-                "keys that are looked up are of other types than those of the index",
-                got=f"{', '.join(map(str, keys.schema.types))}; the index: {', '.join(map(str, index.key_types))}",
-                hint="give a column of its type for each column that is looked up",
-            )
-        if not index.finds(keys.num_rows):  # all rows are read: they are kept for the next lookup
+        batch = keys_of(keys, index.key_types)
+        if not index.finds(batch.num_rows):  # all rows are read: they are kept for the next lookup
             key = (self.generations.current, index.fingerprint(), tuple((r.file, r.section) for r in index.view.runs))
             whole = self.results.get(key, lambda: index.table_index, lambda found: int(found.rows.nbytes))
-            probes, rows = whole.look_up(keys)
+            probes, rows = whole.look_up(batch)
         else:
-            probes, rows = index.look_up(keys)
+            probes, rows = index.look_up(batch)
         at = snapshot.version.epoch if epoch is None else epoch
         return at, pa.Table.from_batches([rows]).add_column(0, PROBE, pa.array(probes))
 
