@@ -252,7 +252,16 @@ def test_what_is_refused(customers: Served) -> None:
         found = customers.http.post(where, params=params, json=given)
         assert (found.status_code, found.json().get("number", "")) == (status, number), (given, found.text)
     assert customers.http.post(path, content=b"\x00").json()["number"] == "TM8011"
-    one = customers.http.post(path, json={"on": ["id"], "keys": [[7], [1], [None]]}).json()
+    customers.sql("CREATE MATERIALIZED VIEW nested AS SELECT struct(id) AS z, array(name) AS a FROM people")
+    customers.mill.advance()
+    for on, key, matches in (("z", [{"id": 1}], 5), ("a", [["ada"]], 3)):
+        found = customers.http.post("/v1/views/nested/lookup", json={"on": [on], "keys": [key]})
+        assert (found.status_code, found.json()["number"]) == (400, "TM9017"), found.text
+        with pytest.raises(TidemillError, match="TM9017"):
+            keys = customers.mill.read("nested").select([on]).combine_chunks().to_batches()[0]
+            tm.connect(customers.url).index("nested", on).look_up(keys)
+        assert customers.mill.snapshot().index("nested", on).look_up(keys)[1].num_rows == matches
+    one = customers.http.post(path, params={"epoch": "1"}, json={"on": ["id"], "keys": [[7], [1], [None]]}).json()
     assert (one["epoch"], one["columns"], one["rows"]) == (1, ["__probe", "id", "name"], [[1, 1, "ADA"]])
 
 

@@ -51,9 +51,10 @@ def keys_of(rows: Sequence[Sequence[Any]], types: Sequence[pa.DataType]) -> pa.R
 
 
 def rows_of(keys: pa.RecordBatch) -> list[list[Any]]:
-    """What :func:`keys_of` reads."""
+    """What :func:`keys_of` reads. TM9017 for arrays, maps and structs."""
     columns = []
     for column in keys.columns:
+        _reader(column.type)  # TM9017 where it cannot be sent
         stored = _stored(column.type)
         numbers: pa.Array[Any] = column if stored == column.type else column.cast(stored)
         values = numbers.to_pylist()
@@ -98,7 +99,12 @@ def _reader(type_: pa.DataType) -> Callable[[Any], Any]:
         return lambda v: date.fromisoformat(v).toordinal() - _EPOCH.toordinal() if isinstance(v, str) else _whole(v)
     if pa.types.is_timestamp(type_):
         return lambda v: _microseconds(v) if isinstance(v, str) else _whole(v)
-    raise TypeError(f"keys of the type {type_} cannot be sent")
+    raise TidemillError(
+        "TM9017",
+        "keys that are looked up are of other types than those of the index",
+        got=f"a key of the type {type_}",
+        hint="over HTTP keys are numbers, texts, booleans, binary and times",
+    )
 
 
 def _checked(kind: type | tuple[type, ...], value: Any) -> Any:
