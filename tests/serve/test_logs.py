@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import http.client
 import io
 import json
 import logging
@@ -210,6 +211,37 @@ def test_neither_secrets_nor_rows_are_in_the_log(
     assert len(lines.splitlines()) >= len(failed) and "***" in lines
     if format_ == "json":
         assert {e["event"] for e in map(json.loads, lines.splitlines())} >= {"sink.failed", "view.failed"}
+
+
+def test_a_request_that_breaks_does_not_end_its_connection(
+    serve: ServeFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+
+    def failing(*_: Any) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(served.service, "read_all", failing)
+    address = httpx.URL(served.url)
+    connection = http.client.HTTPConnection(address.host, address.port or 80, timeout=30)
+    sockets = []
+    for path, status in (
+        ("/v1/results?views=v", 500),
+        ("/v1/logs", 200),
+        ("/v1/results?views=v", 500),
+        ("/metrics", 200),
+    ):
+        connection.request("GET", path)
+        sockets.append(connection.sock)  # http.client opens another where the server has ended the first
+        answer = connection.getresponse()
+        assert answer.status == status
+        body = answer.read().decode()
+    connection.close()
+    assert len(set(map(id, sockets))) == 1
+    assert [e["fields"]["error"] for e in logged(served, "request.broken")] == ["ValueError"] * 2
+    assert not logged(served, "library.message")
+    counted = 'tidemill_requests_total{method="GET",route="/v1/results",status="500"} 2.0'
+    assert counted in body.splitlines()
 
 
 @pytest.mark.parametrize(

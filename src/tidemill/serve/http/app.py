@@ -16,8 +16,8 @@ from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.dashboard import pages
 from tidemill.serve.encoding.error_responses import error_response
-from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import adaptors, changes, cursors, health, logs, queries, queues, readers, statements, views
+from tidemill.serve.http.middleware.failures import Failures, failed
 from tidemill.serve.http.middleware.guard import Guard
 from tidemill.serve.http.middleware.head import Heads
 from tidemill.serve.http.middleware.measured import Measured
@@ -86,6 +86,7 @@ def application(service: Service, more: Sequence[APIRouter] = ()) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
+    app.add_middleware(Failures, service=service)
     app.add_middleware(Measured, metrics=app.state.metrics, service=service)
     app.add_middleware(Guard, service=service)
     app.add_middleware(Segments)
@@ -136,8 +137,5 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    route = getattr(request.scope.get("route"), "path", "none")
-    request.app.state.service.server_log.broken(f"{request.method} {route}", error)
-    response = error_response(unexpected(error))
-    response.status_code = 500
-    return response
+    """The answer where one of the middlewares fails; what is behind them is answered by :class:`Failures`."""
+    return failed(request.app.state.service, request.scope, error)
