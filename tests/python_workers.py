@@ -10,10 +10,13 @@ from pyspark.sql import SparkSession
 
 
 def workers(spark: SparkSession) -> list[int]:
-    """Forks of the worker daemon, which is a child of the JVM."""
+    """Forks of the worker daemon, which is a child of the JVM, or of those of the executors of a local cluster."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
-    return [w for daemon in children(gateway.proc.pid) for w in children(daemon)]
+    java = [gateway.proc.pid]
+    if str(spark.sparkContext.master).startswith("local-cluster"):
+        java = children(gateway.proc.pid)
+    return [w for process in java for daemon in children(process) for w in children(daemon)]
 
 
 def kill_workers(spark: SparkSession) -> list[int]:

@@ -27,9 +27,10 @@ class Settings:
         URL of the Spark master. By default that in the environment variable ``TIDEMILL_MASTER``, else ``local[*]``.
     mode : str
         ``jobs``: an epoch is a Spark job. ``resident``: epochs run in tasks that stay, without the 10 to 20 ms that a
-        job takes, and as much for each exchange; on local masters only. They keep slots of Spark: as many as there are
-        partitions, in addition to those of the URL, and one in a session that was made elsewhere. ``auto``:
-        ``resident`` with at most 8 tasks where the mill makes its Spark session, on a local master; ``jobs`` elsewhere.
+        job takes, and as much for each exchange. They keep slots of Spark: as many as there are partitions, on a local
+        master in addition to those of the URL, on a cluster all but one of each executor at most, and one in a local
+        session that was made elsewhere. ``auto``: ``resident`` with at most 8 tasks where the mill makes its Spark
+        session, on a local master; ``jobs`` elsewhere.
         By default that in the environment variable ``TIDEMILL_MODE``, else ``auto``.
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.

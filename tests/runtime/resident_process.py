@@ -1,7 +1,9 @@
-"""A resident mill of two partitions on a Spark of its own, beside Spark's own answers; workers are killed meanwhile.
+"""A resident mill with exchanges on a Spark of its own, beside Spark's own answers; workers are killed meanwhile.
 
-``python resident_process.py DIRECTORY SEED EPOCHS`` prints JSON: per epoch whether it was resident, whether workers
-were killed before it, and its warnings. It ends with an error as soon as a view is not what Spark says.
+``python resident_process.py DIRECTORY SEED EPOCHS PLACE`` prints JSON: per epoch whether it was resident, whether
+workers were killed before it, and its warnings. It ends with an error as soon as a view is not what Spark says. PLACE
+is ``local`` with two tasks for two partitions, or ``hosts``: two executors of a cluster, which take themselves for
+hosts of their own, with a task each for three partitions.
 """
 
 from __future__ import annotations
@@ -9,12 +11,16 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
+import uuid
 from pathlib import Path
+from typing import Any
 
-from resident_mill import wait_for_tasks
+from benchmarks import own_host_daemon
 
 import tidemill as tm
 from python_workers import kill_workers
+from tidemill.runtime.job.resident_epochs import ResidentEpochs
 from tidemill.testing import assert_same_rows
 
 VIEWS = {
@@ -25,20 +31,28 @@ VIEWS = {
 }
 
 
-def main(directory: str, seed: str, epochs: str) -> None:
+def options(hosts: bool) -> dict[str, Any]:
+    """Settings of the mill."""
+    if not hosts:
+        return {"master": "local[2]", "partitions": 2, "spark_conf": {"spark.driver.memory": "1g"}}
+    return {"master": own_host_daemon.MASTER, "partitions": 3, "spark_conf": own_host_daemon.spark_conf()}
+
+
+def main(directory: str, seed: str, epochs: str, where: str) -> None:
     """Run it."""
     place, chance, told = Path(directory), random.Random(int(seed)), []
-    options = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, "small_epoch_bytes": 0}
-    settings = tm.Settings(mode="resident", **options, spark_conf={"spark.driver.memory": "1g"})
+    given = options(where == "hosts")
+    settings = tm.Settings(mode="resident", listing_seconds=0.0, small_epoch_bytes=0, **given)
     for name in ("t", "u"):
         (place / name).mkdir()
     with tm.Mill(place / "root", settings=settings) as mill:
-        assert mill.spark.sparkContext.defaultParallelism == 4, "two slots are added for the tasks that stay"
+        if where == "local":
+            assert mill.spark.sparkContext.defaultParallelism == 4, "two slots are added for the tasks that stay"
         for name in ("t", "u"):
             mill.sql(f"CREATE TABLE {name} (k INT, v BIGINT) USING csv OPTIONS (path '{place / name}')")
         for name, query in VIEWS.items():
             mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        wait_for_tasks(mill, 2)
+        begin(mill, place)
         for number in range(int(epochs)):
             for name in ("t", "u"):
                 rows = [f"{chance.randrange(40)},{chance.randrange(100)}\n" for _ in range(chance.choice((1, 20, 300)))]
@@ -51,9 +65,22 @@ def main(directory: str, seed: str, epochs: str) -> None:
             warnings = [text[:6] for text in report.warnings]
             told.append({"resident": report.resident, "killed": killed, "warnings": warnings})
             if killed:
-                wait_for_tasks(mill, 2)
+                begin(mill, place)
             _compare(mill, place)
     print(json.dumps(told))
+
+
+def begin(mill: tm.Mill, place: Path) -> None:
+    """Run epochs until one is resident, in two tasks: executors come after the mill, and lost tasks elsewhere."""
+    jobs, end = mill._coordinator._jobs, time.monotonic() + 60
+    assert isinstance(jobs, ResidentEpochs)
+    while time.monotonic() < end:
+        (place / "t" / f"{uuid.uuid4()}.csv").write_text("7,1\n")
+        report = mill.advance()
+        if report is not None and report.resident and jobs._stage is not None and jobs._stage.tasks == 2:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"no tasks: {jobs._slots}")
 
 
 def _compare(mill: tm.Mill, place: Path) -> None:

@@ -6,11 +6,12 @@ Run by test_two_hosts.py in a process of its own: ``two_hosts.py <directory>``.
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import sys
 from pathlib import Path
+
+from benchmarks import own_host_daemon
 
 import tidemill as tm
 
@@ -18,8 +19,6 @@ import tidemill as tm
 def main(directory: Path) -> None:
     data = directory / "data"
     data.mkdir()
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), *sys.path])
     settings = tm.Settings(
         master="local-cluster[2,1,1024]",
         partitions=2,
@@ -27,11 +26,7 @@ def main(directory: Path) -> None:
         checkpoint_seconds=1e9,
         compact_after=4,
         buffer_directory=str(directory / "hosts" / "{host}"),
-        spark_conf={
-            "spark.python.daemon.module": "own_host_daemon",
-            "spark.executorEnv.PYTHONPATH": path,
-            "spark.locality.wait": "0s",
-        },
+        spark_conf={**own_host_daemon.spark_conf(), "spark.locality.wait": "0s"},
     )
     chance = random.Random(7)
     rows, taken_back = [], 0

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import get_type_hints
 
 from tidemill.cli.commands import serve
-from tidemill.config import JOBS, Settings, bounds, choices
+from tidemill.config import AUTO, Settings, bounds, choices
 from tidemill.serve.access.settings import ServerSettings
 
 _INTRODUCTION = """\
@@ -55,7 +55,7 @@ _OPTIONS = {"hosts": "allow_host"}
 """Settings whose option has another name, as a parameter of the command."""
 
 
-_DEFAULTS = {"master": "", "mode": JOBS}
+_DEFAULTS = {"master": "", "mode": AUTO}
 """Of settings whose default may come from an environment variable."""
 
 

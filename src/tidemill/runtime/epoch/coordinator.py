@@ -62,6 +62,7 @@ from tidemill.runtime.job.epoch_work import must_begin, share_out, snapshot_step
 from tidemill.runtime.job.resident_epochs import Jobs, ResidentEpochs
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport
 from tidemill.runtime.root import Root
+from tidemill.runtime.spark.resident_slots import resident_slots
 from tidemill.sources.split import Split
 from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.state.versions.expiry import Expiry
@@ -102,7 +103,8 @@ class Coordinator(MillState):
         self._turns = Turns(str(root.objects))
         self._jobs: Jobs = EpochJobs(spark.sparkContext)
         if settings.mode == RESIDENT or self._resident_tasks:
-            self._jobs = ResidentEpochs(spark.sparkContext, self._resident_tasks, self._jobs, self._warn)
+            look = partial(resident_slots, spark.sparkContext, settings)
+            self._jobs = ResidentEpochs(spark.sparkContext, look, self._jobs, self._warn)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._scattered = False
         self.rollbacks: list[int] = []

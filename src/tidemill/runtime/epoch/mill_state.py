@@ -40,7 +40,7 @@ from tidemill.runtime.read.view_frame import pinning, view_frame
 from tidemill.runtime.root import Recovered, Root
 from tidemill.runtime.sinks.deliveries import Deliveries
 from tidemill.runtime.sinks.delivery import Deliverable
-from tidemill.runtime.spark.session import resident_tasks
+from tidemill.runtime.spark.resident_slots import resident_slots
 from tidemill.state.memory import share_of_task
 from tidemill.state.store.compaction import Policy
 
@@ -86,7 +86,7 @@ class MillState:
         self.catalog = replace(self.catalog, sinks=self.deliveries.begin(self.catalog.sinks, positions))
         self._buffered = Buffered()
         self._not_begun: set[str] = set(last.catalog["fresh"]) if last else set()
-        self._resident_tasks = resident_tasks(context, settings)
+        self._resident_tasks = resident_slots(context, settings).tasks
         slots = max(1, context.defaultParallelism - self._resident_tasks)
         self.partitions = settings.partitions or slots
         self.catalyst = Catalyst(self.spark, self.catalog.time_zone)

@@ -1,7 +1,8 @@
-"""Records on their way from one task of a host to others: a file in memory, which they map.
+"""Records on their way from one task to others: a file in memory, which those of the same host map.
 
 The file has no name in any directory: other processes of the same user open it by the number of its process and its
-descriptor, and it is gone with the process, however that ends (Linux; see ``memfd_create(2)``).
+descriptor, and it is gone with the process, however that ends (Linux; see ``memfd_create(2)``). Tasks of other hosts
+fetch the bytes (:mod:`~tidemill.runtime.job.exchange_server`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True)
 class Slices:
-    """Parts of a file for one task: pairs of offset and length, each with whole records."""
+    """Parts of a file for one task: pairs of offset and length, each with whole records.
+
+    ``host`` is that of :class:`~tidemill.runtime.spark.task_place.Place`; ``address`` is where other hosts fetch from.
+    """
 
     process: int
     descriptor: int
     inode: int
     parts: tuple[tuple[int, int], ...]
+    host: str = ""
+    address: str = ""
 
 
 class ExchangeFile:
@@ -69,10 +75,19 @@ class ExchangeFile:
             self._size += len(data)
         waiting.clear()
 
-    def slices(self) -> dict[int, Slices]:
+    def slices(self, host: str = "", address: str = "") -> dict[int, Slices]:
         """What each partition has to read."""
-        place = os.getpid(), self._descriptor, os.fstat(self._descriptor).st_ino
-        return {target: Slices(*place, tuple(parts)) for target, parts in self._parts.items()}
+        at = os.getpid(), self._descriptor, self.inode
+        return {target: Slices(*at, tuple(parts), host, address) for target, parts in self._parts.items()}
+
+    @property
+    def inode(self) -> int:
+        """Tells the file from others of this host."""
+        return os.fstat(self._descriptor).st_ino
+
+    def mapped(self) -> mmap.mmap:
+        """The whole file, which stays readable when it is closed."""
+        return mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ)
 
     def close(self) -> None:
         """Close the file; a task that has mapped it can still read it."""
@@ -80,7 +95,10 @@ class ExchangeFile:
 
 
 def read(slices: Iterable[Slices]) -> Iterator[Record]:
-    """The records of some slices, in their order, read as they are taken. OSError when a writer has ended."""
+    """The records of some slices of this host, in their order, read as they are taken.
+
+    OSError when a writer has ended.
+    """
     for some in slices:
         descriptor = os.open(f"/proc/{some.process}/fd/{some.descriptor}", os.O_RDONLY)
         try:
@@ -91,8 +109,12 @@ def read(slices: Iterable[Slices]) -> Iterator[Record]:
             os.close(descriptor)
         with mapped:
             for offset, length in some.parts:
-                at, end = offset, offset + length
-                while at < end:
-                    (size,) = _LENGTH.unpack_from(mapped, at)
-                    yield 0, mapped[at + _LENGTH.size : at + _LENGTH.size + size]
-                    at += _LENGTH.size + size
+                yield from records_of(mapped, offset, offset + length)
+
+
+def records_of(data: mmap.mmap | memoryview, at: int, end: int) -> Iterator[Record]:
+    """The records between two offsets."""
+    while at < end:
+        (size,) = _LENGTH.unpack_from(data, at)
+        yield 0, bytes(data[at + _LENGTH.size : at + _LENGTH.size + size])
+        at += _LENGTH.size + size

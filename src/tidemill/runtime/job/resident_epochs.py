@@ -4,7 +4,8 @@ A job takes 10 to 20 ms until its tasks begin and their answers are back, and as
 of a small epoch. Here the tasks are those of a :class:`~tidemill.runtime.spark.resident_stage.ResidentStage`: Spark has
 placed them, and starts them again when they are lost; a superstep is a message to each and an answer. They do what the
 tasks of a job do (:mod:`~tidemill.runtime.job.superstep`), and exchange records through files in memory
-(:mod:`~tidemill.runtime.job.exchange_file`), of which this process only sees the places.
+(:mod:`~tidemill.runtime.job.exchange_file`), of which this process only sees the places; between hosts the bytes go by
+Arrow Flight. A task works on several partitions, one after the other, where there are more of them than tasks.
 
 An epoch for which not enough tasks are free, one with more to exchange than fits into memory, and one whose task fails
 or is lost runs as a job: nothing was sealed by what went before.
@@ -13,6 +14,7 @@ or is lost runs as a job: nothing was sealed by what went before.
 from __future__ import annotations
 
 import pickle
+import secrets
 import socket
 import threading
 import time
@@ -44,14 +46,20 @@ from tidemill.runtime.job.resident_host import (
 )
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
 from tidemill.runtime.spark.messages import LostError, receive, send
+from tidemill.runtime.spark.resident_slots import Look, ResidentSlots
 from tidemill.runtime.spark.resident_stage import ResidentStage
+from tidemill.runtime.spark.session import local_slots
 from tidemill.task.program import Program
 
 _PATIENCE = 30.0
 """Seconds without a task until a warning says so."""
 
+_LOOK_SECONDS = 2.0
+"""Between two looks at the executors of a cluster, and between two attempts to begin a stage."""
+
 _MOST_BYTES = 64 << 20
-"""Input of an epoch of several partitions. For more of it a job takes hardly longer, and exchanges it through files."""
+"""Input of an epoch of several partitions that each have a task, and less where they share some. For more of it a job
+takes hardly longer, and exchanges it through files."""
 
 
 class Jobs(Protocol):
@@ -71,62 +79,69 @@ class ResidentEpochs:
 
     Parameters
     ----------
-    tasks : int
-        Slots of Spark that the stage takes. Epochs of more partitions are jobs.
+    look : callable
+        Gives the slots of Spark that the stage may take: on a cluster others as executors come and go.
     jobs : Jobs
         For what cannot run in the tasks.
     warn : callable
         Takes the text of a warning: TM1042 when a task failed, TM1043 when there is none.
     """
 
-    def __init__(self, context: SparkContext, tasks: int, jobs: Jobs, warn: Callable[[str], None]) -> None:
-        self._context, self._tasks = context, tasks
+    def __init__(self, context: SparkContext, look: Look, jobs: Jobs, warn: Callable[[str], None]) -> None:
+        self._context, self._look = context, look
         self._jobs, self._warn = jobs, warn
-        self._began, self._told = time.monotonic(), False
-        self._stage: ResidentStage | None = None
-        if tasks:
-            self._stage = _join(context, tasks)
-        else:
-            warn(_no_task("Spark has one slot, or is a cluster").message())
+        self._began = self._looked = time.monotonic()
+        self._told = False
+        self._local = local_slots(str(context.master)) is not None
+        self._slots = look()
+        self._stage = _join(context, self._slots)
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
-        if self._stage is not None:
-            self._stage = _newest(self._context, self._stage)
-        tasks = self._stage.take(plan.partitions) if self._stage is not None and self._fits(plan, work) else []
+        stage = self._stage = self._newest()
+        tasks = stage.take(min(plan.partitions, stage.tasks)) if stage is not None and _fits(plan, work, stage) else []
         if not tasks:
             self._tell_of_none()
             return self._jobs.run(plan, supersteps, work)
-        assert self._stage is not None
+        assert stage is not None
         try:
             reports = _run(tasks, plan, supersteps, work)
         except (LostError, _FailedError) as error:
-            self._stage.forget(tasks)  # those that live connect again
+            stage.forget(tasks)  # those that live connect again
             self._warn(_failed(error).message())
             return self._jobs.run(plan, supersteps, work)
         except BaseException:
-            self._stage.forget(tasks)  # their answers are still to come
+            stage.forget(tasks)  # their answers are still to come
             raise
-        self._stage.give_back(tasks)
+        stage.give_back(tasks)
         return without_errors(reports)
 
-    def _fits(self, plan: EpochPlan, work: Sequence[Work]) -> bool:
-        """Whether an epoch is one for these tasks: its job would take long because it is a job."""
-        if plan.partitions == 1:
-            return True
-        if plan.partitions > self._tasks or not exchange_file.SUPPORTED or any(share.snapshots for share in work):
-            return False
-        return sum(split.length for share in work for _, split in share.splits) <= _MOST_BYTES
+    def _newest(self) -> ResidentStage | None:
+        """The stage; another one when it has failed, or the cluster or what Spark gives to tasks has changed."""
+        stage = self._stage
+        failed = stage is None or stage.failure is not None
+        if (failed or not self._local) and time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            before, self._slots = self._slots, self._look()
+            if failed or before != self._slots:
+                self._tell_of_none()
+                if stage is not None:
+                    _leave(self._context, stage)
+                return _join(self._context, self._slots)
+        return stage if stage is None or failed else _current(self._context, stage)
 
     def _tell_of_none(self) -> None:
-        """Warn once when the stage does not begin, or is not run any more."""
+        """Warn once: when there is no stage, or no task of it, for longer than it takes executors to begin."""
         stage = self._stage
+        late = time.monotonic() - self._began > _PATIENCE
         if stage is None:
-            return
-        late = not stage.welcomed and time.monotonic() - self._began > _PATIENCE
-        if not self._told and (late or stage.failure is not None):
+            due, said = late or self._local, "Spark has no slot for one beside those for jobs"
+        else:
+            due = stage.failure is not None or (late and not stage.welcomed)
+            said = stage.failure or f"{_PATIENCE:.0f} s without one"
+        if due and not self._told:
             self._told = True
-            self._warn(_no_task(stage.failure or f"{_PATIENCE:.0f} s without one").message())
+            self._warn(_no_task(said).message())
 
     def close(self) -> None:
         """End the stage, unless another mill of this Spark context uses it."""
@@ -150,7 +165,7 @@ def _no_task(said: str) -> TidemillError:
         "TM1043",
         "there is no resident task, and epochs run as Spark jobs",
         got=said,
-        hint="use a local master with more slots: these tasks keep theirs; or leave `mode` at `jobs`",
+        hint="give Spark more slots, two or more in each executor: these tasks keep theirs; or leave `mode` at `auto`",
     )
 
 
@@ -160,16 +175,25 @@ _stages: WeakKeyDictionary[SparkContext, tuple[ResidentStage, int]] = WeakKeyDic
 _stages_lock = threading.Lock()
 
 
-def _join(context: SparkContext, tasks: int) -> ResidentStage:
+def _join(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
+    """The stage of a context, or a new one; None without slots for one."""
     with _stages_lock:
         stage, users = _stages.get(context, (None, 0))
         if stage is None or stage.failure is not None:
-            stage, users = ResidentStage(context, EpochHost(), tasks, "resident epochs"), 0
-        _stages[context] = stage, users + 1
+            stage, users = _begun(context, slots), 0
+        if stage is not None:
+            _stages[context] = stage, users + 1
         return stage
 
 
-def _newest(context: SparkContext, stage: ResidentStage) -> ResidentStage:
+def _begun(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
+    if not slots.tasks:
+        return None
+    host = EpochHost(secrets.token_hex() if slots.per_executor else "")
+    return ResidentStage(context, host, slots.tasks, "resident epochs", slots.per_executor)
+
+
+def _current(context: SparkContext, stage: ResidentStage) -> ResidentStage:
     """The stage, or one that begins now when its tasks lack what Spark gives to those that begin now."""
     if stage.is_current():
         return stage
@@ -177,10 +201,21 @@ def _newest(context: SparkContext, stage: ResidentStage) -> ResidentStage:
         shared, users = _stages.get(context, (stage, 1))
         if shared.is_current():
             return shared
-        begun = ResidentStage(context, EpochHost(), stage.tasks, "resident epochs")
+        begun = _begun(context, ResidentSlots(stage.tasks, stage.per_executor))
+        assert begun is not None
         _stages[context] = begun, users
     stage.close()
     return begun
+
+
+def _fits(plan: EpochPlan, work: Sequence[Work], stage: ResidentStage) -> bool:
+    """Whether an epoch is one for these tasks: its job would take long because it is a job."""
+    if plan.partitions == 1:
+        return True
+    if not exchange_file.SUPPORTED or any(share.snapshots for share in work):
+        return False
+    most = _MOST_BYTES * min(stage.tasks, plan.partitions) // plan.partitions
+    return sum(split.length for share in work for _, split in share.splits) <= most
 
 
 def _leave(context: SparkContext, stage: ResidentStage) -> None:
@@ -245,12 +280,18 @@ def _asked(
     requests: Sequence[EpochRequest | SuperstepRequest],
     program: Program,
 ) -> list[tuple[bytes, bytearray]]:
-    """The answers of tasks, which work at the same time, to a request each. Errors as :func:`_run`."""
-    bodies = [pickle.dumps(request, protocol=5) for request in requests]
-    asked = list(zip(tasks, bodies))
-    for task, body in asked:
-        send(task, kind, body)
-    return [_answer(task, kind, body, program) for task, body in asked]
+    """The answers of tasks, which work at the same time, to a request each, or to several in turn.
+
+    Errors as :func:`_run`.
+    """
+    answers = []
+    for at in range(0, len(requests), len(tasks)):
+        some = requests[at : at + len(tasks)]
+        asked = [(task, pickle.dumps(request, protocol=5)) for task, request in zip(tasks, some)]
+        for task, body in asked:
+            send(task, kind, body)
+        answers += [_answer(task, kind, body, program) for task, body in asked]
+    return answers
 
 
 def _answer(task: socket.socket, kind: bytes, request: bytes, program: Program) -> tuple[bytes, bytearray]:

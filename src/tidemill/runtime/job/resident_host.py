@@ -16,11 +16,13 @@ import pickle
 import select
 import socket
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyspark.serializers import CPickleSerializer
 
-from tidemill.runtime.job.exchange_file import ExchangeFile, Slices, read
+from tidemill.runtime.job.exchange_file import ExchangeFile, Slices
+from tidemill.runtime.job.exchange_server import Exchange, ExchangeServer
 from tidemill.runtime.job.superstep import (
     EpochPlan,
     Record,
@@ -30,6 +32,7 @@ from tidemill.runtime.job.superstep import (
     later_superstep,
 )
 from tidemill.runtime.spark.messages import receive, send
+from tidemill.runtime.spark.task_place import this_place
 from tidemill.state.store.store import RunStore
 from tidemill.task.program import Program
 
@@ -84,16 +87,30 @@ class SuperstepRequest:
 
 
 class EpochHost:
-    """Runs epochs, or partitions of them, in a task of Spark."""
+    """Runs epochs, or partitions of them, in a task of Spark.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    secret : str
+        What tasks show one another when they fetch records; empty where all of them are on one host.
+    """
+
+    def __init__(self, secret: str = "") -> None:
+        self._secret = secret
         self._programs: dict[str, Program] = {}
-        self._files: dict[int, ExchangeFile] = {}
+        self._files: dict[tuple[int, int], ExchangeFile] = {}
+        """By depth and partition."""
+        self._here = ""
+        """The address of this host, as the mill sees it."""
+        self._exchange: Exchange | None = None
+        self._server: ExchangeServer | None = None
         self._store: RunStore | None = None
         """That of the last epoch; deleted files of it may still be mapped."""
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the connection ends."""
+        if self._secret:
+            self._here = connection.getsockname()[0]
         try:
             while True:
                 if self._store is not None and not select.select([connection], [], [], _IDLE_SECONDS)[0]:
@@ -129,17 +146,33 @@ class EpochHost:
         if isinstance(request, EpochRequest):
             return REPORTS, _pickled(list(all_supersteps(plan, request.supersteps, request.work)))
         depth, partition = request.depth, request.partition
-        for made in [d for d in self._files if not depth or d <= depth - _FILES_KEPT]:
-            self._files.pop(made).close()
+        for made in [key for key in self._files if key == (depth, partition) or key[0] <= depth - _FILES_KEPT]:
+            self._drop_file(made)
         if request.work is not None:
             records = first_superstep(plan, partition, request.work)
         else:
-            records = later_superstep(plan, depth, partition, read(request.slices))
+            records = later_superstep(plan, depth, partition, self._read(request.slices))
         if request.last:
             return REPORTS, _pickled(list(records))
-        file = self._files[depth] = ExchangeFile()
+        file = self._files[depth, partition] = ExchangeFile()
         file.write(records)
-        return OUTPUT, pickle.dumps(file.slices(), protocol=5)
+        return OUTPUT, pickle.dumps(self._offered(file), protocol=5)
+
+    def _read(self, slices: tuple[Slices, ...]) -> Iterator[Record]:
+        """Records of other tasks, and of this one."""
+        if self._exchange is None:
+            self._exchange = Exchange(this_place().host, self._secret)
+        return self._exchange.read(slices)
+
+    def _offered(self, file: ExchangeFile) -> dict[int, Slices]:
+        """What each partition has to read of a file."""
+        host = this_place().host
+        if not self._secret:
+            return file.slices(host)
+        if self._server is None:
+            self._server = ExchangeServer(self._here, self._secret)
+        self._server.add(file)
+        return file.slices(host, self._server.address)
 
     def _keep(self, program: Program) -> None:
         while len(self._programs) >= _PROGRAMS_KEPT:
@@ -147,12 +180,22 @@ class EpochHost:
         self._programs[program.fingerprint] = program
 
     def _drop_files(self) -> None:
-        while self._files:
-            self._files.popitem()[1].close()
+        for made in list(self._files):
+            self._drop_file(made)
+
+    def _drop_file(self, made: tuple[int, int]) -> None:
+        file = self._files.pop(made)
+        if self._server is not None:
+            self._server.remove(file)
+        file.close()
 
     def close(self) -> None:
         """The task ends."""
         self._drop_files()
+        if self._exchange is not None:
+            self._exchange.close()
+        if self._server is not None:
+            self._server.shutdown()
 
 
 def _pickled(records: list[Record]) -> bytes:

@@ -1,26 +1,29 @@
 """A Spark stage whose tasks stay: each connects to this process, and carries out what it is asked until the end.
 
-This process listens; every task of the stage connects to it and shows a token. What is said over a connection is up to
-a :class:`Host`, which is sent to the tasks. A task that is lost, with its process or its machine, is a connection that
-ends; Spark runs it again, and this process runs the stage again when Spark has given it up.
+This process listens; every task of the stage connects to it, shows a token and says where it runs. What is said over a
+connection is up to a :class:`Host`, which is sent to the tasks. A task that is lost, with its process or its machine,
+is a connection that ends; Spark runs it again, and this process runs the stage again when Spark has given it up.
 """
 
 from __future__ import annotations
 
 import hmac
-import queue
+import json
 import re
 import secrets
 import socket
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import astuple
 from functools import partial
 from typing import Any, Protocol
 
-from tidemill.runtime.spark.messages import LostError, received, sent
+from tidemill.runtime.spark.messages import LostError, receive, received, send, sent
+from tidemill.runtime.spark.task_place import Place, this_place
 
 _TOKEN_BYTES = 32
 _MOST_FAILURES = 4
@@ -51,15 +54,19 @@ class ResidentStage:
     tasks : int
     purpose : str
         For Spark's pages, and the names of threads.
+    per_executor : int
+        The stage ends when more of its tasks are in one executor; 0 for as many as Spark sends there.
     """
 
-    def __init__(self, context: Any, host: Host, tasks: int, purpose: str) -> None:
-        self._context, self._host, self.tasks = context, host, tasks
+    def __init__(self, context: Any, host: Host, tasks: int, purpose: str, per_executor: int = 0) -> None:
+        self._context, self._host, self.tasks, self.per_executor = context, host, tasks, per_executor
         self._given = _given_to_tasks(context)
         self._token = secrets.token_bytes(_TOKEN_BYTES)
-        self._free: queue.Queue[socket.socket] = queue.Queue()
-        self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
+        self._free: set[socket.socket] = set()
+        self._open: dict[socket.socket, tuple[Place, int]] = {}
+        """With their places, and the order in which they came."""
+        self._lock = threading.Condition()
+        self._came = 0
         self._ending = threading.Event()
         self._failures = 0
         self._purpose = purpose
@@ -88,30 +95,38 @@ class ResidentStage:
         return self._given == _given_to_tasks(self._context)
 
     def take(self, count: int = 1, timeout: float = 0.0) -> list[socket.socket]:
-        """Connections to as many tasks that nobody else uses; none when there are not enough within some seconds."""
-        found: list[socket.socket] = []
-        end = time.monotonic() + timeout
-        try:
-            while len(found) < count:
-                left = end - time.monotonic()
-                found.append(self._free.get(timeout=left) if left > 0 else self._free.get_nowait())
-        except queue.Empty:
-            for connection in found:
-                self._free.put(connection)
-            return []
+        """Connections to as many tasks that nobody else uses; none when there are not enough within some seconds.
+
+        The same tasks come first every time, those of a host one after the other: state that one of them has written is
+        on its host.
+        """
+        with self._lock:
+            if not self._lock.wait_for(lambda: self._living() >= count, timeout):
+                return []
+            found = sorted(self._free, key=self._open.__getitem__)[:count]
+            self._free.difference_update(found)
         return found
+
+    def _living(self) -> int:
+        """How many tasks are free. Those whose connections have ended are forgotten."""
+        for connection in [connection for connection in self._free if _has_ended(connection)]:
+            self._free.remove(connection)
+            del self._open[connection]
+            _end(connection)
+        return len(self._free)
 
     def give_back(self, connections: Iterable[socket.socket]) -> None:
         """The tasks have answered, and can be asked again."""
         self._failures = 0
-        for connection in connections:
-            self._free.put(connection)
+        with self._lock:
+            self._free.update(connection for connection in connections if connection in self._open)
+            self._lock.notify_all()
 
     def forget(self, connections: Iterable[socket.socket]) -> None:
         """End connections whose tasks are lost, or are not to go on; a task that lives connects again."""
         for connection in connections:
             with self._lock:
-                self._open.discard(connection)
+                self._open.pop(connection, None)
             _end(connection)
 
     def _accept(self) -> None:
@@ -129,20 +144,32 @@ class ResidentStage:
         connection.settimeout(10)
         try:
             known = hmac.compare_digest(received(connection, _TOKEN_BYTES), self._token)
+            place = Place(*json.loads(receive(connection)[1])) if known else None
         except LostError:
-            known = False
-        if not known:
+            place = None
+        if place is None:
             connection.close()
             return
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
-            if not self.closed:
+            taken = not self.closed
+            if taken:
                 self.welcomed = True
-                self._open.add(connection)
-                self._free.put(connection)
-                return
-        connection.close()
+                self._came += 1
+                self._open[connection] = place, self._came
+                self._free.add(connection)
+                self._lock.notify_all()
+        if not taken:
+            connection.close()
+        elif self.per_executor and self._most_in_one_executor() > self.per_executor:
+            self.failure = "Spark has sent so many tasks to one executor that no slot of it is left"
+            self.close()
+
+    def _most_in_one_executor(self) -> int:
+        with self._lock:
+            places = [place for connection, (place, _) in self._open.items() if not _has_ended(connection)]
+        return max(Counter(places).values(), default=0)
 
     def _run(self) -> None:
         """Run the stage, again when it has failed."""
@@ -165,7 +192,7 @@ class ResidentStage:
         with self._lock:
             self.closed = True
             self._ending.set()
-            open_, self._open = self._open, set()
+            open_, self._open, self._free = self._open, {}, set()
         with suppress(Exception):  # the session may be stopped
             self._context.cancelJobGroup(self._group)
         with suppress(OSError):
@@ -174,12 +201,23 @@ class ResidentStage:
         for connection in open_:
             _end(connection)
         for thread in self._threads:
-            thread.join(timeout=30)
+            if thread is not threading.current_thread():
+                thread.join(timeout=30)
 
 
 def _given_to_tasks(context: Any) -> tuple[object, ...]:
     """What Spark gives to Python's processes when they begin: variables, and packages of ``addPyFile``."""
     return tuple(sorted(context.environment.items())), tuple(context._python_includes)
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether the other end is gone, as far as this host knows; what has come is not read."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _end(connection: socket.socket) -> None:
@@ -208,4 +246,5 @@ def _serve(address: tuple[str, int], token: bytes, host: Host, _: Iterable[int])
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(LostError):
             sent(connection, token)
+            send(connection, b"P", json.dumps(astuple(this_place())).encode())
             host.serve(connection)

@@ -31,8 +31,8 @@ from tidemill.zones import UTC
 _JAVA_NEEDED = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?")
-_TASK_CPUS = "spark.task.cpus"
-_RESIDENT = "spark.tidemill.residentTasks"
+TASK_CPUS = "spark.task.cpus"
+RESIDENT_TASKS = "spark.tidemill.residentTasks"
 _MOST_RESIDENT = 8
 """Tasks that stay unless more are asked for: each is a process, and small epochs run in one of them."""
 _RETURN_MEMORY = "-XX:G1PeriodicGCInterval=60000"
@@ -103,22 +103,6 @@ def local_slots(master: str) -> int | None:
     return len(os.sched_getaffinity(0)) if match[1] == "*" else int(match[1] or 1)
 
 
-def resident_tasks(context: SparkContext, settings: Settings) -> int:
-    """How many tasks may stay for as long as the mill is open: those that :func:`create_session` made slots for.
-
-    In a session that was made elsewhere it is one, if that is what ``mode`` says; at least one slot is left for other
-    jobs. On a cluster none: a task that takes the only slot of an executor would keep checkpoints from the buffer of
-    that host.
-    """
-    conf = context.getConf()
-    made = conf.get(_RESIDENT)
-    if settings.mode == JOBS or (settings.mode == AUTO and not made) or local_slots(str(context.master)) is None:
-        return 0
-    executors = context._jsc.sc().statusStore().executorList(True)  # of a local master it is the driver
-    cores = sum(int(executors.apply(i).totalCores()) for i in range(executors.size()))
-    return max(0, min(int(made or 1), cores // int(conf.get(_TASK_CPUS) or 1) - 1))
-
-
 def driver_java_options(given: str) -> str:
     """The options of the driver's Java: Tidemill's own, then those of the user."""
     log4j = Path(__file__).with_name("log4j2.properties")
@@ -148,11 +132,11 @@ def create_session(settings: Settings) -> SparkSession:
     staying = 0 if slots is None or settings.mode == JOBS else settings.partitions or slots
     if settings.mode == AUTO:
         staying = min(staying, _MOST_RESIDENT)
-    cores = staying * int(settings.spark_conf.get(_TASK_CPUS, "1"))
+    cores = staying * int(settings.spark_conf.get(TASK_CPUS, "1"))
     builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, cores))
     conf = {
         **_CONF,
-        **({_RESIDENT: str(staying)} if staying else {}),
+        **({RESIDENT_TASKS: str(staying)} if staying else {}),
         "spark.sql.session.timeZone": settings.time_zone or UTC,
         **pools,
         **settings.spark_conf,
