@@ -218,6 +218,24 @@ def test_mills_share_the_stage_of_their_spark(mill_factory: MillFactory, tmp_pat
     wait_for_tasks(three)
 
 
+def test_mills_share_the_stage_that_takes_over(mill_factory: MillFactory, tmp_path: Path) -> None:
+    one = opened(mill_factory, tmp_path / "one", "first")
+    two = opened(mill_factory, tmp_path / "two", "second")
+    wait_for_tasks(one)
+    before = stage_of(one)
+    before._given = ()  # as if Spark gave tasks something else now
+    for number, mill in enumerate((one, two, one, two)):
+        write(tmp_path / ("one", "two")[number % 2], number, [(1, number)])
+        assert mill.advance() is not None
+        wait_for_tasks(mill)
+    assert before.closed and stage_of(one) is stage_of(two) is not before
+    assert sums(one) == {1: (2, 2)} and sums(two) == {1: (2, 4)}
+    one.close()
+    assert not stage_of(two).closed
+    two.close()
+    assert stage_of(two).closed
+
+
 def test_a_task_in_use_makes_an_epoch_a_job(mill_factory: MillFactory, tmp_path: Path) -> None:
     data = tmp_path / "data"
     mill = opened(mill_factory, data)

@@ -13,6 +13,9 @@ from tidemill.exchange.matching import FREE, HALT, LOT, NEXT_ID, RESTING, TICK, 
 _ORDERS, _LEVELS, _MESSAGES = 1 << 10, 1 << 8, 1 << 12
 """What a new book has room for; it grows."""
 
+_ORDER_COLUMNS = [name for name in State._fields if name.startswith("order_")]
+_LEVEL_COLUMNS = [name for name in State._fields if name.startswith("level_")]
+
 SIDES = "BS"
 """Letters of the sides."""
 
@@ -144,7 +147,7 @@ class Book:
             before = done
             done, used = matching.execute(self._state, requests, done, self._out)
             if used:
-                yield Messages(*(column[:used] for column in self._out))
+                yield Messages(self._out.letter[:used], *(column[:used] for column in self._out[1:]))
             if done == before:
                 self._grow()
 
@@ -187,58 +190,47 @@ class Book:
 
 
 def _empty(orders: int, levels: int) -> State:
-    numbers = np.zeros(6, np.int64)
-    ids, hashed = np.zeros(orders, np.int64), 4 * orders
     order_next = np.arange(1, orders + 1, dtype=np.int32)
     order_next[-1] = -1
-    side = np.zeros(orders, np.int8)
-    row = lambda: np.zeros((2, levels), np.int64)  # noqa: E731
-    link = lambda: np.zeros((2, levels), np.int32)  # noqa: E731
     return State(
-        numbers,
-        ids,
-        ids.copy(),
-        ids.copy(),
-        ids.copy(),
-        side,
-        order_next,
-        np.full(orders, -1, np.int32),
-        np.zeros(2, np.int64),
-        row(),
-        row(),
-        row(),
-        link(),
-        link(),
-        np.zeros(hashed, np.int64),
-        np.full(hashed, -1, np.int32),
+        numbers=np.zeros(6, np.int64),
+        order_id=np.zeros(orders, np.int64),
+        order_key=np.zeros(orders, np.int64),
+        order_left=np.zeros(orders, np.int64),
+        order_owner=np.zeros(orders, np.int64),
+        order_side=np.zeros(orders, np.int8),
+        order_next=order_next,
+        order_before=np.full(orders, -1, np.int32),
+        level_count=np.zeros(2, np.int64),
+        level_key=np.zeros((2, levels), np.int64),
+        level_volume=np.zeros((2, levels), np.int64),
+        level_orders=np.zeros((2, levels), np.int64),
+        level_first=np.zeros((2, levels), np.int32),
+        level_last=np.zeros((2, levels), np.int32),
+        hash_id=np.zeros(4 * orders, np.int64),
+        hash_order=np.full(4 * orders, -1, np.int32),
     )
 
 
 def _with_orders(state: State) -> State:
     """The same book with room for twice as many orders."""
     count = len(state.order_id)
-    new = _empty(2 * count, state.level_key.shape[1])
-    for old, column in zip(state, new, strict=True):
-        if len(old) == count and old.ndim == 1 and column is not new.numbers:
-            column[:count] = old
-    last = 2 * count - 1
-    new.order_next[last] = state.numbers[FREE]  # what was free before comes behind what is new
-    numbers = state.numbers
-    numbers[FREE] = count
-    grown = new._replace(
-        numbers=numbers,
-        **{name: getattr(state, name) for name in State._fields if name.startswith("level_")},
-    )
+    new = _empty(2 * count, 1)
+    for name in _ORDER_COLUMNS:
+        getattr(new, name)[:count] = getattr(state, name)
+    new.order_next[2 * count - 1] = state.numbers[FREE]  # what was free before comes behind what is new
+    state.numbers[FREE] = count
+    grown = new._replace(numbers=state.numbers, **{name: getattr(state, name) for name in _LEVEL_COLUMNS})
     matching.fill_hash(grown)
     return grown
 
 
 def _with_levels(state: State) -> State:
     """The same book with room for twice as many levels."""
-    names = [name for name in State._fields if name.startswith("level_") and name != "level_count"]
-    return state._replace(**{name: np.concatenate([column := getattr(state, name), column], 1) for name in names})
+    columns = {name: getattr(state, name) for name in _LEVEL_COLUMNS if name != "level_count"}
+    return state._replace(**{name: np.concatenate([column, column], axis=1) for name, column in columns.items()})
 
 
 def _messages(room: int) -> Messages:
-    letters = np.zeros(room, np.uint8)
-    return Messages(letters, *(np.zeros(room, np.int64) for _ in range(len(Messages._fields) - 1)))
+    numbers = [np.zeros(room, np.int64) for _ in Messages._fields[1:]]
+    return Messages(np.zeros(room, np.uint8), *numbers)

@@ -153,7 +153,7 @@ def _say(
 def _has_room(book: State) -> bool:
     """Whether one more order and one more level fit, and the hash table is at most half full."""
     levels = book.level_key.shape[1]
-    return (
+    return bool(
         book.numbers[FREE] != _NONE
         and book.level_count[0] < levels
         and book.level_count[1] < levels
@@ -214,7 +214,7 @@ def _new(book: State, requests: Requests, at: int, out: Messages, used: int) -> 
     if not fault and type_ == ALL_OR_NOTHING and _available(book, 1 - side, least, volume) < volume:
         fault = NOT_FILLED
     if fault:
-        return _say(out, used, REJECTED, at, 0, owner, 0, volume, price, fault)
+        return int(_say(out, used, REJECTED, at, 0, owner, 0, volume, price, fault))
     id_ = book.numbers[NEXT_ID]
     book.numbers[NEXT_ID] += 1
     used = _say(out, used, letter, at, id_, owner, 0, volume, 0 if type_ == MARKET else price, volume)
@@ -283,14 +283,14 @@ def _cancel(book: State, requests: Requests, at: int, out: Messages, used: int) 
     elif requests.letter[at] == CANCEL and volume < book.order_left[order] and volume % book.numbers[LOT]:
         fault = BAD_LOT
     if fault:
-        return _say(out, used, REJECTED, at, id_, owner, 0, volume, 0, fault)
+        return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, 0, fault))
     price = abs(book.order_key[order])
     if requests.letter[at] == CANCEL and volume < book.order_left[order]:
         _reduce(book, order, volume)
-        return _say(out, used, REDUCED, at, id_, owner, 0, volume, price, book.order_left[order])
+        return int(_say(out, used, REDUCED, at, id_, owner, 0, volume, price, book.order_left[order]))
     left = book.order_left[order]
     _remove(book, order)
-    return _say(out, used, DELETE, at, id_, owner, 0, left, price, 0)
+    return int(_say(out, used, DELETE, at, id_, owner, 0, left, price, 0))
 
 
 @njit(nogil=True)
@@ -310,11 +310,11 @@ def _replace(book: State, requests: Requests, at: int, out: Messages, used: int)
     else:
         fault = _fault(book, LIMIT, volume, price)
     if fault:
-        return _say(out, used, REJECTED, at, id_, owner, 0, volume, price, fault)
+        return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, price, fault))
     side, before = int(book.order_side[order]), book.order_left[order]
     if price == abs(book.order_key[order]) and volume <= before:
         _reduce(book, order, before - volume)
-        return _say(out, used, REDUCED, at, id_, owner, 0, before - volume, price, volume)
+        return int(_say(out, used, REDUCED, at, id_, owner, 0, before - volume, price, volume))
     used = _say(out, used, DELETE, at, id_, owner, 0, before, abs(book.order_key[order]), 0)
     _remove(book, order)
     used = _say(out, used, SELL if side else BUY, at, id_, owner, 0, volume, price, volume)
@@ -449,7 +449,7 @@ def _place(book: State, id_: int) -> int:
     place = _home(book, id_)
     while book.hash_order[place] != _NONE and book.hash_id[place] != id_:
         place = (place + 1) & (len(book.hash_id) - 1)
-    return place
+    return int(place)
 
 
 @njit(nogil=True)

@@ -118,17 +118,18 @@ class ResidentEpochs:
 
     def _newest(self) -> ResidentStage | None:
         """The stage; another one when it has failed, or the cluster or what Spark gives to tasks has changed."""
-        stage = self._stage
+        stage, slots = self._stage, self._slots
         failed = stage is None or stage.failure is not None
         if (failed or not self._local) and time.monotonic() - self._looked > _LOOK_SECONDS:
-            self._looked = time.monotonic()
-            before, self._slots = self._slots, self._look()
-            if failed or before != self._slots:
-                self._tell_of_none()
-                if stage is not None:
-                    _leave(self._context, stage)
+            self._looked, self._slots = time.monotonic(), self._look()
+            self._tell_of_none()
+            if stage is None:
                 return _join(self._context, self._slots)
-        return stage if stage is None or failed else _current(self._context, stage)
+            if failed or slots != self._slots:
+                return _renewed(self._context, stage, self._slots)
+        if stage is None or failed or stage.is_current():
+            return stage
+        return _renewed(self._context, stage, ResidentSlots(stage.tasks, stage.per_executor))
 
     def _tell_of_none(self) -> None:
         """Warn once: when there is no stage, or no task of it, for longer than it takes executors to begin."""
@@ -180,7 +181,7 @@ def _join(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
     with _stages_lock:
         stage, users = _stages.get(context, (None, 0))
         if stage is None or stage.failure is not None:
-            stage, users = _begun(context, slots), 0
+            stage = _begun(context, slots)
         if stage is not None:
             _stages[context] = stage, users + 1
         return stage
@@ -193,17 +194,17 @@ def _begun(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
     return ResidentStage(context, host, slots.tasks, "resident epochs", slots.per_executor)
 
 
-def _current(context: SparkContext, stage: ResidentStage) -> ResidentStage:
-    """The stage, or one that begins now when its tasks lack what Spark gives to those that begin now."""
-    if stage.is_current():
-        return stage
+def _renewed(context: SparkContext, stage: ResidentStage, slots: ResidentSlots) -> ResidentStage | None:
+    """Another stage in place of one, for all mills that use it; that which another mill has begun for them."""
     with _stages_lock:
         shared, users = _stages.get(context, (stage, 1))
-        if shared.is_current():
+        if shared is not stage and shared.failure is None:
             return shared
-        begun = _begun(context, ResidentSlots(stage.tasks, stage.per_executor))
-        assert begun is not None
-        _stages[context] = begun, users
+        begun = _begun(context, slots)
+        if begun is not None:
+            _stages[context] = begun, users
+        else:
+            _stages.pop(context, None)
     stage.close()
     return begun
 
