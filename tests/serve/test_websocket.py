@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import pytest
 from serving import Served, summed
 from test_http import orders, write
 from websockets.sync.client import ClientConnection, connect
+
+from tidemill.serve.http.changes import _Connection
 
 ServeFactory = Callable[..., Served]
 
@@ -110,6 +113,22 @@ def test_a_client_that_goes_leaves_nothing(serve: ServeFactory, tmp_path: Path) 
         wait_until(lambda: served.service.subscribers == 1)
         socket.socket.shutdown(SHUT_RDWR)  # close() alone would wait for the thread that reads
         wait_until(lambda: served.service.subscribers == 0)
+
+
+def test_a_subscription_that_is_cancelled_before_it_begins_leaves_nothing(serve: ServeFactory, tmp_path: Path) -> None:
+    """As when its client goes at once."""
+    served = serve()
+    orders(served, tmp_path)
+
+    async def subscribe_and_go() -> int:
+        connection = _Connection(served.service, served.server._app.state.signal, None)  # type: ignore[arg-type]
+        await connection._subscribe("a", {"subscribe": "a", "views": ["spending"]})
+        assert served.service.subscribers == 1
+        await connection.close()
+        return len(connection._tasks)
+
+    assert asyncio.run(subscribe_and_go()) == 0
+    assert served.service.subscribers == 0
 
 
 def test_another_origin_gets_no_connection(serve: ServeFactory) -> None:

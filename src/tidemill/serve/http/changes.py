@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Annotated
 
 import pyarrow as pa
@@ -330,11 +331,16 @@ class _Connection:
         asked, reset = _asked(message)
         place = self._service.subscriber_place()
         follower, lost = await run_in_threadpool(_follower, self._service, asked, reset)
-        task = asyncio.create_task(self._follow(place, id_, follower, asked, reset, lost))
+        task = asyncio.create_task(self._follow(id_, follower, asked, reset, lost))
         self._tasks[str(id_)] = task
+        task.add_done_callback(partial(self._ended, str(id_), place))  # it may be cancelled before it has begun
+
+    def _ended(self, id_: str, place: Place, _: asyncio.Task[None]) -> None:
+        place.close()
+        self._tasks.pop(id_, None)
 
     async def _follow(
-        self, place: Place, id_: object, follower: Follower, asked: Asked, reset: bool, lost: TidemillError | None
+        self, id_: object, follower: Follower, asked: Asked, reset: bool, lost: TidemillError | None
     ) -> None:
         head = json.dumps(id_)
         zone = self._service.time_zone
@@ -357,9 +363,6 @@ class _Connection:
                         await self._send({"id": id_, "kind": "error", **described(event.error)})
         except (WebSocketDisconnect, RuntimeError):
             pass  # the client has gone while something was sent
-        finally:
-            place.close()
-            self._tasks.pop(str(id_), None)
 
     async def _send(self, message: dict[str, object]) -> None:
         await self._text(json.dumps(message, ensure_ascii=False))

@@ -1,0 +1,332 @@
+"""A TCP server for an exchange: interactive clients send requests, listeners are sent all that happens.
+
+A client begins with its :class:`~tidemill.exchange.wire.Role`. An interactive one is sent what becomes of its requests,
+and of its brokers' orders that rest: a client speaks for every broker that it has named in a request. A listener is
+sent every message from then on; it may ask for what went before, in lines of text:
+
+- ``since SYMBOL NUMBER``: the messages of a symbol behind a number, or its snapshot where they are not kept any more,
+- ``snapshot SYMBOL``: the orders that rest.
+
+Each is answered where it stands in the stream, so what follows goes on from there. A client that does not read what it
+is sent is ended, at a limit of bytes that wait for it; nobody else waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidemill.exchange import rejections
+from tidemill.exchange.exchange import Answered, Exchange, GapError
+from tidemill.exchange.matching import REJECTED
+from tidemill.exchange.wire import MESSAGE, MOST_LINE, REQUEST, BadLineError, Records, Role, lines, parsed
+
+_ROLE = struct.Struct("<i")
+_ROLE_SECONDS = 30.0
+"""Within which a client says what it is."""
+_MOST_BAD = 100
+"""Lines that are no requests, one after the other, until a client is ended."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What clients may take.
+
+    Attributes
+    ----------
+    clients : int
+        At the same time; more are ended at once.
+    waiting_bytes : int
+        That wait for one client to read them.
+    """
+
+    clients: int = 10_000
+    waiting_bytes: int = 8 << 20
+
+
+class ExchangeServer:
+    """Serves an exchange from one event loop. Enter it to listen.
+
+    Parameters
+    ----------
+    exchange : Exchange
+    port : int
+        0 for any free one.
+    cancel_on_disconnect : bool
+        Whether the orders of a broker are deleted when the last client that speaks for it has gone.
+
+    Attributes
+    ----------
+    dropped : int
+        Clients that were ended because they did not read.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        host: str = "127.0.0.1",
+        port: int = 5501,
+        cancel_on_disconnect: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self.exchange, self.limits = exchange, limits or Limits()
+        self._at = host, port
+        self._cancels = cancel_on_disconnect
+        self._names = [one.symbol for one in exchange.instruments]
+        self._clients: set[_Client] = set()
+        self._listeners: set[_Client] = set()
+        self._speakers: defaultdict[int, set[_Client]] = defaultdict(set)
+        self._server: asyncio.Server | None = None
+        self.dropped = 0
+
+    async def __aenter__(self) -> ExchangeServer:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Client(self), *self._at, backlog=1024)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for client in list(self._clients):
+            client.transport.abort()
+        await self._server.wait_closed()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return str(host), int(port)
+
+    @property
+    def clients(self) -> int:
+        """How many are connected."""
+        return len(self._clients)
+
+    def execute(self, requests: Records, sender: _Client | None = None) -> Answered:
+        """Carry out requests of ``REQUEST``, and tell all whom it concerns."""
+        answered = self.exchange.execute(requests)
+        self._tell(answered, requests, sender)
+        return answered
+
+    def leave(self, broker: int) -> None:
+        """Delete the orders of a broker, and tell."""
+        self._tell(self.exchange.leave(broker), np.zeros(0, REQUEST), None)
+
+    def _tell(self, answered: Answered, requests: Records, sender: _Client | None) -> None:
+        messages = answered.messages
+        if not len(messages):
+            return
+        public = messages[messages["letter"] != REJECTED]
+        concerned = {c for broker in np.unique(public["broker"]).tolist() for c in self._speakers.get(broker, ())}
+        for client in concerned - {sender}:
+            client.tell(public[np.isin(public["broker"], list(client.brokers))])
+        if sender is not None:
+            mine = np.isin(messages["broker"], list(sender.brokers))
+            told, request = messages[mine], requests[answered.request[mine]]
+            own = told["broker"] == request["broker"]
+            told["time"][own] = request["time"][own]  # the sender's own number of the request
+            sender.tell(told)
+        _tell_all(self._listeners, public, self._names)
+
+    # -- clients --------------------------------------------------------------------------------------
+
+    def _came(self, client: _Client) -> bool:
+        if len(self._clients) >= self.limits.clients:
+            return False
+        self._clients.add(client)
+        return True
+
+    def _went(self, client: _Client) -> None:
+        self._clients.discard(client)
+        self._listeners.discard(client)
+        for broker in client.brokers:
+            self._speakers[broker].discard(client)
+            if not self._speakers[broker]:
+                del self._speakers[broker]
+                if self._cancels:
+                    self.leave(broker)
+
+    def _speaks(self, client: _Client, brokers: set[int]) -> None:
+        for broker in brokers - client.brokers:
+            client.brokers.add(broker)
+            self._speakers[broker].add(client)
+
+
+class _Client(asyncio.Protocol):
+    """One connection."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: ExchangeServer) -> None:
+        self._server = server
+        self._role: Role | None = None
+        self._left = bytearray()
+        self._skipping = False
+        self._bad = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.brokers: set[int] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the role."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if not self._server._came(self):
+            transport.abort()
+            return
+        self._timer = asyncio.get_running_loop().call_later(_ROLE_SECONDS, self._late)
+
+    def _late(self) -> None:
+        if self._role is None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._server._went(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take requests, as far as they are complete."""
+        self._left += data
+        if self._role is None and not self._begin():
+            return
+        if self._role is Role.BINARY_INTERACTIVE:
+            self._take_records()
+        else:
+            self._take_lines()
+
+    def _begin(self) -> bool:
+        if len(self._left) < _ROLE.size:
+            return False
+        (number,) = _ROLE.unpack_from(self._left)
+        del self._left[: _ROLE.size]
+        try:
+            self._role = Role(number)
+        except ValueError:
+            self.transport.write(b"the first four bytes are 0 to 3, a little-endian integer\n")
+            self.transport.close()
+            self._left.clear()
+            return False
+        if self._role.listens:
+            self._server._listeners.add(self)
+        return True
+
+    def _take_records(self) -> None:
+        whole = len(self._left) // REQUEST.itemsize * REQUEST.itemsize
+        if whole:
+            requests = np.frombuffer(bytes(self._left[:whole]), REQUEST)
+            del self._left[:whole]
+            self._send(requests)
+
+    def _send(self, requests: Records) -> None:
+        self._server._speaks(self, set(np.unique(requests["broker"]).tolist()))
+        self._server.execute(requests, self)
+
+    def _take_lines(self) -> None:
+        end = self._left.rfind(b"\n") + 1
+        whole = bytes(self._left[:end]).splitlines() if end else []
+        del self._left[:end]
+        waiting: list[tuple[int, ...]] = []
+        for line in whole:
+            if self._skipping:
+                self._skipping = False  # it was the end of one that was too long
+            elif self.transport.is_closing():
+                return
+            elif line.strip():
+                self._take_line(line, waiting)
+        self._flush(waiting)
+        if len(self._left) > MOST_LINE:
+            self._left.clear()
+            if not self._skipping:
+                self._skipping = True
+                self._reject(rejections.TOO_LONG)
+
+    def _take_line(self, line: bytes, waiting: list[tuple[int, ...]]) -> None:
+        assert self._role is not None
+        if self._role.listens:
+            self._ask(line)
+            return
+        try:
+            if len(line) > MOST_LINE:
+                raise BadLineError(rejections.TOO_LONG)
+            waiting.append(parsed(line, self._server.exchange.symbols))
+            self._bad = 0
+        except BadLineError as error:
+            self._flush(waiting)
+            self._reject(error.reason, error.time)
+
+    def _flush(self, waiting: list[tuple[int, ...]]) -> None:
+        if waiting:
+            requests = np.array(waiting, REQUEST)
+            waiting.clear()
+            self._send(requests)
+
+    def _reject(self, reason: int, time: int = 0) -> None:
+        said = np.zeros(1, MESSAGE)
+        said["letter"], said["rejected"], said["time"] = REJECTED, reason, time
+        self.tell(said)
+        self._bad += 1
+        if self._bad >= _MOST_BAD:
+            self.transport.close()
+
+    def _ask(self, line: bytes) -> None:
+        """A listener asks for what went before."""
+        exchange, words = self._server.exchange, line.decode(errors="replace").split()
+        symbol = exchange.symbols.get(words[1]) if len(words) > 1 else None
+        if words[0] == "since" and len(words) == 3 and symbol is not None and words[2].isdecimal():
+            try:
+                self.tell(exchange.since(symbol, int(words[2])))
+            except GapError:
+                self.tell(exchange.snapshot(symbol))
+        elif words[0] == "snapshot" and len(words) == 2 and symbol is not None:
+            self.tell(exchange.snapshot(symbol))
+        else:
+            self._reject(rejections.LISTENERS_LISTEN if symbol is not None else rejections.UNKNOWN_SYMBOL)
+
+    def tell(self, messages: Records) -> None:
+        """Send messages."""
+        if len(messages):
+            assert self._role is not None
+            self.write(messages.tobytes() if self._role.binary else lines(messages, self._server._names))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, unless too many wait already: then the client is ended."""
+        if self.transport.is_closing():
+            return
+        self.transport.write(data)
+        if self.transport.get_write_buffer_size() > self._server.limits.waiting_bytes:
+            self._server.dropped += 1
+            self.transport.abort()
+
+    @property
+    def binary(self) -> bool:
+        """Whether it is sent records."""
+        return self._role is not None and self._role.binary
+
+
+def _tell_all(clients: Iterable[_Client], messages: Records, names: list[str]) -> None:
+    """Send messages to many; each form is made once."""
+    if not len(messages):
+        return
+    text, records = b"", b""
+    for client in list(clients):
+        if client.binary:
+            records = records or messages.tobytes()
+            client.write(records)
+        else:
+            text = text or lines(messages, names)
+            client.write(text)
+
+
+async def serve(server: ExchangeServer) -> None:
+    """Serve until the task is cancelled."""
+    async with server:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()

@@ -1,0 +1,266 @@
+"""The server of the exchange over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from test_exchange import Copy, random_requests, records
+
+from tidemill.exchange.exchange import Exchange, Instrument
+from tidemill.exchange.server import ExchangeServer, Limits
+from tidemill.exchange.wire import MESSAGE, REQUEST, Records, Role
+
+Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+SECONDS = 60.0
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test in an event loop."""
+    asyncio.run(asyncio.wait_for(test(), SECONDS))
+
+
+@asynccontextmanager
+async def served(keep: int = 1 << 20, **options: Any) -> AsyncIterator[ExchangeServer]:
+    exchange = Exchange([Instrument("ACME"), Instrument("ZED")], clock=lambda: 500, keep=keep)
+    async with ExchangeServer(exchange, port=0, **options) as server:
+        yield server
+
+
+async def connected(server: ExchangeServer, role: int) -> tuple[Reader, Writer]:
+    """A client that the server knows; its writer must be kept, or the connection ends."""
+    listeners = len(server._listeners)
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(struct.pack("<i", role))
+    while Role(role).listens and len(server._listeners) == listeners:
+        await asyncio.sleep(0.005)
+    return reader, writer
+
+
+async def lines_of(reader: Reader, count: int) -> list[str]:
+    return [(await reader.readline()).decode().rstrip("\n") for _ in range(count)]
+
+
+async def records_of(reader: Reader, count: int) -> Records:
+    return np.frombuffer(await reader.readexactly(count * MESSAGE.itemsize), MESSAGE)
+
+
+def test_two_clients_trade_and_a_listener_hears_it() -> None:
+    async def test() -> None:
+        async with served() as server:
+            heard, _listens = await connected(server, Role.LISTENER)
+            seller, to_seller = await connected(server, Role.INTERACTIVE)
+            buyer, to_buyer = await connected(server, Role.INTERACTIVE)
+            to_seller.write(b"41 0 7 S 10 100\n42 0 7 S 5 101 ACME limit\r\n")
+            assert await lines_of(seller, 2) == ["41 1 7 S 10 100 ACME 0 10", "42 2 7 S 5 101 ACME 0 5"]
+            to_buyer.write(b"9 0 8 B 12 101\n")
+            assert await lines_of(buyer, 3) == [
+                "9 3 8 B 12 101 ACME 0 12",
+                "9 3 8 E 10 100 ACME 1 2",
+                "9 3 8 F 2 101 ACME 2 0",
+            ]
+            assert await lines_of(seller, 2) == ["500 1 7 F 10 100 ACME 3 0", "500 2 7 E 2 101 ACME 3 3"]
+            to_buyer.write(b"1 2 8 D 0 0\n2 77 8 D 0 0\nnonsense\n3 0 8 B 1 1 NONE\n")
+            assert await lines_of(buyer, 4) == [
+                "1 2 8 J TM9503 the order is another broker's",
+                "2 77 8 J TM9502 there is no such order",
+                "0 0 0 J TM9511 a line is no request",
+                "3 0 0 J TM9512 there is no such symbol",
+            ]
+            to_seller.write(b"5 2 7 X 1 0\n6 2 7 D 0 0\n")
+            assert await lines_of(seller, 2) == ["5 2 7 C 1 101 ACME 0 2", "6 2 7 D 2 101 ACME 0 0"]
+            told = [line.split() for line in await lines_of(heard, 9)]
+            assert "".join(words[3] for words in told) == "SSBFEEFCD"
+            assert {words[0] for words in told} == {"500"}
+
+    run(test)
+
+
+def test_listeners_keep_the_book_whenever_they_come(seed: int) -> None:
+    """In records: from the beginning, from a snapshot, and from a number on; requests come in pieces."""
+
+    async def test() -> None:
+        chance = random.Random(seed)
+        async with served(keep=200) as server:
+            sender, writer = await connected(server, Role.BINARY_INTERACTIVE)
+            reading = asyncio.create_task(sender.read())
+            clients = [await connected(server, Role.BINARY_LISTENER)]
+            for number in range(40):
+                data = records([(0, r) for _, r in random_requests(chance, 20, 1, 20 * number)]).tobytes()
+                cut = chance.randrange(len(data))
+                writer.write(data[:cut])
+                await writer.drain()
+                await asyncio.sleep(0.001)
+                writer.write(data[cut:])
+                if number in (10, 25):
+                    clients.append(await connected(server, Role.BINARY_LISTENER))
+                    await _settled(server)
+                    number_now = server.exchange.sequence(0)
+                    asked = "snapshot ACME\n" if number == 10 else f"since ACME {number_now - 50}\n"
+                    clients[-1][1].write(asked.encode())
+            late = [(Copy(), reader) for reader, _ in clients]
+            await _settled(server)
+            last = server.exchange.sequence(0)
+            book = server.exchange.books[0]
+            for at, (copy, reader) in enumerate(late):
+                if at == 2:
+                    continue
+                while copy.sequence < last:
+                    copy.take(await records_of(reader, 1))
+                for side in "BS":
+                    mine = {i: o[3] for i, o in copy.orders.items() if o[0] == side}
+                    assert mine == {o.id: o.volume for o in book.orders(side)}, f"seed {seed}"
+            heard = [int((await records_of(late[2][1], 1))["sequence"][0])]
+            while heard[-1] < last:
+                heard.append(int((await records_of(late[2][1], 1))["sequence"][0]))
+            assert set(range(heard[0], last + 1)) == set(heard)
+            writer.close()
+            await reading
+
+    run(test)
+
+
+async def _settled(server: ExchangeServer) -> None:
+    """Wait until the server has nothing more to read, as far as can be told."""
+    before = -1
+    while before != server.exchange.sequence(0):
+        before = server.exchange.sequence(0)
+        await asyncio.sleep(0.1)
+
+
+def test_orders_go_with_the_last_who_speaks_for_their_broker() -> None:
+    async def test() -> None:
+        async with served(cancel_on_disconnect=True) as server:
+            heard, _listens = await connected(server, Role.LISTENER)
+            one, to_one = await connected(server, Role.INTERACTIVE)
+            two, to_two = await connected(server, Role.INTERACTIVE)
+            to_one.write(b"1 0 7 B 10 100\n")
+            await lines_of(one, 1)
+            to_two.write(b"1 0 7 B 10 90\n")
+            assert await lines_of(two, 1) == ["1 2 7 B 10 90 ACME 0 10"]
+            assert await lines_of(one, 1) == ["500 2 7 B 10 90 ACME 0 10"], "it speaks for that broker, too"
+            to_one.close()
+            await asyncio.sleep(0.1)
+            assert len(server.exchange.books[0]) == 2
+            to_two.transport.abort()
+            told = await lines_of(heard, 4)
+            assert [line.split()[3] for line in told] == ["B", "B", "D", "D"]
+            assert len(server.exchange.books[0]) == 0
+
+    run(test)
+
+
+def test_one_who_does_not_read_is_ended_and_nobody_waits_for_it() -> None:
+    async def test() -> None:
+        async with served(limits=Limits(waiting_bytes=100_000)) as server:
+            deaf, to_deaf = await asyncio.open_connection(*server.address, limit=1024)
+            to_deaf.write(struct.pack("<i", Role.LISTENER))
+            while not server._listeners:
+                await asyncio.sleep(0.005)
+            sender, writer = await connected(server, Role.BINARY_INTERACTIVE)
+            reading = asyncio.create_task(sender.read())
+            request = np.zeros(1000, REQUEST)
+            request["letter"], request["volume"], request["price"] = ord("B"), 1, np.arange(1, 1001)
+            sent = 0
+            while not server.dropped:
+                writer.write(request.tobytes())
+                await writer.drain()
+                await asyncio.sleep(0.001)
+                sent += 1
+                assert sent < 2000
+            other, to_other = await connected(server, Role.INTERACTIVE)
+            to_other.write(b"3 0 9 S 1 5000\n")
+            assert (await lines_of(other, 1))[0].startswith("3 ")
+            assert server.dropped == 1
+            with suppress(ConnectionError):
+                while await deaf.read(1 << 16):  # what was on its way
+                    pass
+            writer.close()
+            await reading
+
+    run(test)
+
+
+@pytest.mark.parametrize("role", [-1, 4, 1 << 30])
+def test_who_is_nobody_is_told_so(role: int) -> None:
+    async def test() -> None:
+        async with served() as server:
+            reader, writer = await asyncio.open_connection(*server.address)
+            writer.write(struct.pack("<i", role))
+            assert b"0 to 3" in await reader.read()
+            assert server.clients == 0
+
+    run(test)
+
+
+def test_bad_lines_end_a_client_in_the_end() -> None:
+    async def test() -> None:
+        async with served() as server:
+            reader, writer = await connected(server, Role.INTERACTIVE)
+            writer.write(b"x" * 1000)
+            assert (await lines_of(reader, 1))[0].split()[4] == "TM9513"
+            writer.write(b"y" * 1000 + b"\n5 0 1 B 1 1\n")
+            assert (await lines_of(reader, 1)) == ["5 1 1 B 1 1 ACME 0 1"], "it goes on behind the end of the line"
+            writer.write(b"bad\n" * 200)
+            said = (await reader.read()).decode().splitlines()
+            assert len(said) == 100 and all("TM9511" in line for line in said)
+
+    run(test)
+
+
+def test_listeners_do_not_trade() -> None:
+    async def test() -> None:
+        async with served() as server:
+            reader, writer = await connected(server, Role.LISTENER)
+            writer.write(b"1 0 7 B 10 100\nsince ACME x\nsnapshot NONE\nsnapshot ZED\nsince ACME 5\n")
+            said = await lines_of(reader, 3)
+            assert [line.split()[4] for line in said] == ["TM9512", "TM9514", "TM9512"]
+            assert server.exchange.sequence(0) == 0
+
+    run(test)
+
+
+def test_random_bytes_end_nothing(seed: int) -> None:
+    """Connections that send anything and go at any time; the exchange goes on for others."""
+
+    async def test() -> None:
+        chance = random.Random(seed)
+        async with served(cancel_on_disconnect=True) as server:
+            for _ in range(150):
+                _, writer = await asyncio.open_connection(*server.address)
+                if chance.random() < 0.8:
+                    writer.write(struct.pack("<i", chance.randrange(4)))
+                for _ in range(chance.randrange(4)):
+                    good = random_requests(chance, 3, 3, 50)
+                    writer.write(chance.choice((chance.randbytes(300), records(good).tobytes(), b"1 0 7 B 1 1\n" * 3)))
+                    await asyncio.sleep(0)
+                writer.transport.abort() if chance.random() < 0.5 else writer.close()
+            reader, writer = await connected(server, Role.INTERACTIVE)
+            writer.write(b"3 0 4000000000 S 1 1000000\n")
+            assert (await lines_of(reader, 1))[0].startswith("3 ")
+            for book in server.exchange.books:
+                bids, asks = book.levels("B", 1), book.levels("S", 1)
+                assert not bids or not asks or bids[0].price < asks[0].price
+
+    run(test)
+
+
+def test_there_is_a_limit_of_clients() -> None:
+    async def test() -> None:
+        async with served(limits=Limits(clients=3)) as server:
+            kept = [await connected(server, Role.INTERACTIVE) for _ in range(3)]
+            while server.clients < 3:
+                await asyncio.sleep(0.005)
+            reader, _fourth = await asyncio.open_connection(*server.address)
+            with suppress(ConnectionError):
+                assert await reader.read() == b"", "it is ended, with a reset or without"
+            kept[0][1].write(b"3 0 1 S 1 1\n")
+            assert await lines_of(kept[0][0], 1) == ["3 1 1 S 1 1 ACME 0 1"]
+
+    run(test)
