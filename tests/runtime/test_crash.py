@@ -26,7 +26,7 @@ from tidemill.mill import Mill
 
 EPOCH_BYTES = 6000
 
-KILLS = int(os.environ.get("TIDEMILL_CHAOS", "2"))
+KILLS = int(os.environ.get("TIDEMILL_CHAOS", "1"))
 """``make chaos`` sets a larger number."""
 
 

@@ -32,7 +32,7 @@ from tidemill.runtime.ingest.cleaning import Removal
 from tidemill.runtime.ingest.log import Given, IngestLog
 from tidemill.state.versions.objects import Objects
 
-KILLS = int(os.environ.get("TIDEMILL_CHAOS", "2"))
+KILLS = int(os.environ.get("TIDEMILL_CHAOS", "1"))
 TABLE = """CREATE TABLE t (id BIGINT, k INT, s STRING, at TIMESTAMP, tags ARRAY<STRING>)
   USING %s OPTIONS (path 'ingest://')"""
 VIEWS = """
