@@ -16,6 +16,7 @@ import pyarrow as pa
 import typer
 
 from tidemill.cli import output
+from tidemill.cli.exchange import exchange
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
@@ -301,6 +302,7 @@ def explain(
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, verify and clean up a root.")
 app.add_typer(state, name="state")
+app.add_typer(exchange, name="exchange")
 
 Buffer = Annotated[
     str | None, typer.Option("--buffer", help="This host's buffer directory, if the mill was given one.")

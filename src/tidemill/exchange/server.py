@@ -17,7 +17,6 @@ import asyncio
 import struct
 from collections import defaultdict
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,9 +84,14 @@ class ExchangeServer:
         self._server: asyncio.Server | None = None
         self.dropped = 0
 
-    async def __aenter__(self) -> ExchangeServer:
+    async def start(self) -> None:
+        """Begin to listen, before the block or at its begin. OSError when that is not possible."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Client(self), *self._at, backlog=1024)
+
+    async def __aenter__(self) -> ExchangeServer:
+        if self._server is None:
+            await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -323,10 +327,3 @@ def _tell_all(clients: Iterable[_Client], messages: Records, names: list[str]) -
         else:
             text = text or lines(messages, names)
             client.write(text)
-
-
-async def serve(server: ExchangeServer) -> None:
-    """Serve until the task is cancelled."""
-    async with server:
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
