@@ -24,6 +24,7 @@ NAMES = (
     "grouped_aggregate",
     "tiny_epoch",
     "resident_epochs",
+    "order_book",
     "tasks",
     "readers",
     "twenty_views",
