@@ -21,7 +21,7 @@ from tidemill.serve.service.service import Service
 
 _LOG = logging.getLogger("tidemill.serve")
 _TICK_SECONDS = 0.05
-_END_SECONDS = 2.0
+_END_SECONDS = 5.0
 """How long a server that stops waits for connections to end by themselves."""
 _LAST_SECONDS = 30.0
 """And then for statements that cannot be interrupted; their threads end with the process."""
