@@ -492,8 +492,9 @@ class Mill:
         Raises
         ------
         TidemillError
-            The error that stopped the background epochs; TM6003 when Java has ended, so that the newest epochs cannot
-            be made durable: they are run again over the same input when the root is opened next.
+            The error that stopped the background epochs; TM6003 when Java has ended, and TM1018 when a host with sealed
+            state has, so that the newest epochs cannot be made durable: they are run again over the same input when
+            the root is opened next.
         """
         if self._end():
             raise java_ended(f"epochs {self.durable_epoch + 1} to {self.epoch} are not durable")

@@ -13,8 +13,8 @@ def stage_of(mill: Mill) -> ResidentStage:
     """The stage of a resident mill."""
     jobs = mill._coordinator._jobs
     assert isinstance(jobs, ResidentEpochs)
-    assert jobs._stage is not None
-    return jobs._stage
+    assert jobs._shared.stage is not None
+    return jobs._shared.stage
 
 
 def wait_for_tasks(mill: Mill, count: int = 1, seconds: float = 60.0) -> None:

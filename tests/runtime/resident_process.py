@@ -76,11 +76,11 @@ def begin(mill: tm.Mill, place: Path) -> None:
     assert isinstance(jobs, ResidentEpochs)
     while time.monotonic() < end:
         (place / "t" / f"{uuid.uuid4()}.csv").write_text("7,1\n")
-        report = mill.advance()
-        if report is not None and report.resident and jobs._stage is not None and jobs._stage.tasks == 2:
+        report, stage = mill.advance(), jobs._shared.stage
+        if report is not None and report.resident and stage is not None and stage.tasks == 2:
             return
         time.sleep(0.2)
-    raise AssertionError(f"no tasks: {jobs._slots}")
+    raise AssertionError(f"no tasks: {jobs._shared.failure}")
 
 
 def _compare(mill: tm.Mill, place: Path) -> None:

@@ -28,6 +28,7 @@ from python_workers import kill_workers
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.epoch import coordinator
 from tidemill.runtime.job import exchange_file, resident_epochs
 from tidemill.runtime.job.exchange_file import ExchangeFile, TooLargeError
 from tidemill.runtime.job.exchange_server import Exchange, ExchangeServer
@@ -44,9 +45,10 @@ SMALL = {"mode": "resident", "small_epoch_bytes": 1 << 20}
 @pytest.fixture(autouse=True)
 def own_stage(spark: SparkSession) -> None:
     """Each test begins a stage: mills that tests before have left behind run jobs from now on."""
-    stage, _ = resident_epochs._stages.pop(spark.sparkContext, (None, 0))
-    if stage is not None:
-        stage.close()
+    shared = resident_epochs._stages.pop(spark.sparkContext, None)
+    if shared is not None:
+        for user in list(shared._looks):
+            shared.leave(user)
 
 
 def opened(mill_factory: MillFactory, data: Path, name: str = "root", **settings: object) -> Mill:
@@ -236,6 +238,86 @@ def test_mills_share_the_stage_that_takes_over(mill_factory: MillFactory, tmp_pa
     assert stage_of(two).closed
 
 
+def test_mills_share_a_stage_of_another_size(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second mill finds more slots than the first: both go on in the tasks of a new stage, to its end."""
+    slots = [1]
+    monkeypatch.setattr(coordinator, "resident_slots", lambda *_: ResidentSlots(slots[0]))
+    one = opened(mill_factory, tmp_path / "one", "first")
+    wait_for_tasks(one)
+    first = stage_of(one)
+    slots[0] = 2
+    two = opened(mill_factory, tmp_path / "two", "second")
+    assert first.closed and stage_of(one) is stage_of(two) and stage_of(one).tasks == 2
+    wait_for_tasks(two, 2)
+    stage_of(two).failure = "as if Spark had sent both tasks to one executor"
+    stage_of(two).close()
+    end = time.monotonic() + 60
+    told: list[tuple[str, ...]] = []
+    while len(told) < 2 or stage_of(one).closed or not stage_of(one).connected:
+        assert time.monotonic() < end
+        for name, mill in (("one", one), ("two", two)):
+            write(tmp_path / name, len(told), [(1, 1)])
+            report = mill.advance()
+            assert report is not None
+            told.append(report.warnings)
+        time.sleep(0.1)
+    assert not any(told), "a stage that begins anew is no matter for a warning"
+    wait_for_tasks(two, 2)
+    for name, mill in (("one", one), ("two", two)):
+        write(tmp_path / name, len(told), [(1, 1)])
+        report = mill.advance()
+        assert report is not None
+        assert (report.resident, report.warnings) == (True, ())
+        assert sums(mill) == {1: (len(told) // 2 + 1,) * 2}
+    stage = stage_of(two)
+    two.close()
+    assert not stage.closed
+    one.close()
+    assert stage.closed
+
+
+def test_the_kernel_ends_connections_to_hosts_that_are_gone(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """An epoch waits half a minute for a host without power, and not for ever."""
+    mill = opened(mill_factory, tmp_path / "data")
+    wait_for_tasks(mill)
+    (task,) = stage_of(mill).take()
+    assert task.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    idle, between, count = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    told = [task.getsockopt(socket.IPPROTO_TCP, option) for option in (idle, between, count)]
+    assert told[0] + told[1] * told[2] <= 30
+    assert task.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+    stage_of(mill).give_back([task])
+
+
+def test_a_missing_task_is_told_once_each_time(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, warnings = tmp_path / "data", []
+    mill = opened(mill_factory, data)
+    wait_for_tasks(mill)
+    monkeypatch.setattr(resident_epochs, "_PATIENCE", 0.0)
+    for number in range(6):
+        stage = stage_of(mill)
+        if number == 3:  # there is one meanwhile
+            end = time.monotonic() + 60
+            while not stage.connected:
+                assert time.monotonic() < end
+                mill.advance()
+                stage = stage_of(mill)
+            wait_for_tasks(mill)
+        else:
+            monkeypatch.setattr(ResidentStage, "connected", False)
+        write(data, number, [(1, 1)])
+        report = mill.advance()
+        assert report is not None
+        warnings.append([w[:6] for w in report.warnings])
+        monkeypatch.undo()
+        monkeypatch.setattr(resident_epochs, "_PATIENCE", 0.0)
+    assert warnings == [["TM1043"], [], [], [], [], ["TM1043"]], "the first epoch without a task begins the time"
+
+
 def test_a_task_in_use_makes_an_epoch_a_job(mill_factory: MillFactory, tmp_path: Path) -> None:
     data = tmp_path / "data"
     mill = opened(mill_factory, data)
@@ -336,7 +418,15 @@ def test_records_come_from_other_hosts_as_they_went(seed: int) -> None:
 def test_what_is_no_ticket_is_refused() -> None:
     server = ExchangeServer("127.0.0.1", "s" * 16)
     client = flight.connect(server.address)
-    for ticket in (b"", b"\xff", b"{}", b"[1, 2, 3]", b"[null, null, null]", b'["ssssssssssssssss", 1, [[1]]]'):
+    for ticket in (
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b"{}",
+        b"[1, 2, 3]",
+        b"[null, null, null]",
+        b'["ssssssssssssssss", 1, [[1]]]',
+    ):
         with pytest.raises(flight.FlightUnauthenticatedError):
             client.do_get(flight.Ticket(ticket)).read_all()
     client.close()

@@ -57,7 +57,7 @@ class ExchangeServer(flight.FlightServerBase):  # type: ignore[misc]
             secret, inode, parts = json.loads(ticket.ticket)
             known = hmac.compare_digest(str(secret).encode(), self._secret)
             parts = [(int(offset), int(length)) for offset, length in parts]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             known = False
         if not known:
             raise flight.FlightUnauthenticatedError("this is not one of the tasks")
@@ -92,12 +92,18 @@ class Exchange:
     def read(self, slices: Iterable[Slices]) -> Iterator[Record]:
         """The records of slices, in their order. OSError when a writer has ended or cannot be reached.
 
-        All other hosts are asked at once, before the first record.
+        All other hosts are asked at once, and what they have is fetched before the first record: what is done with
+        records may take longer than a stream may.
         """
         found = list(slices)
         streams = {some: self._asked(some) for some in found if some.host != self._host}
+        fetched = {some: _fetched(stream) for some, stream in streams.items()}
         for some in found:
-            yield from _fetched(streams[some]) if some in streams else read([some])
+            if some not in fetched:
+                yield from read([some])
+                continue
+            for data in fetched.pop(some):
+                yield from records_of(memoryview(data), 0, data.size)
 
     def _asked(self, some: Slices) -> Any:
         client = self._clients.get(some.address)
@@ -115,11 +121,9 @@ class Exchange:
             self._clients.popitem()[1].close()
 
 
-def _fetched(stream: Any) -> Iterator[Record]:
+def _fetched(stream: Any) -> list[pa.Buffer]:
     try:
-        for chunk in stream:
-            data = memoryview(chunk.data.column(0).buffers()[1])
-            yield from records_of(data, 0, len(chunk.data))
+        return [chunk.data.column(0).buffers()[1] for chunk in stream]
     except (pa.ArrowException, flight.FlightError) as error:
         raise _unreachable(error) from error
 

@@ -88,20 +88,19 @@ class ResidentEpochs:
     """
 
     def __init__(self, context: SparkContext, look: Look, jobs: Jobs, warn: Callable[[str], None]) -> None:
-        self._context, self._look = context, look
         self._jobs, self._warn = jobs, warn
-        self._began = self._looked = time.monotonic()
-        self._told = False
         self._local = local_slots(str(context.master)) is not None
-        self._slots = look()
-        self._stage = _join(context, self._slots)
+        self._missing: float | None = time.monotonic()
+        """Since when there is no task."""
+        self._told = False
+        self._shared = _join(context, self, look)
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
-        stage = self._stage = self._newest()
+        stage = self._shared.newest()
+        self._tell_of_none(stage)
         tasks = stage.take(min(plan.partitions, stage.tasks)) if stage is not None and _fits(plan, work, stage) else []
         if not tasks:
-            self._tell_of_none()
             return self._jobs.run(plan, supersteps, work)
         assert stage is not None
         try:
@@ -116,38 +115,22 @@ class ResidentEpochs:
         stage.give_back(tasks)
         return without_errors(reports)
 
-    def _newest(self) -> ResidentStage | None:
-        """The stage; another one when it has failed, or the cluster or what Spark gives to tasks has changed."""
-        stage, slots = self._stage, self._slots
-        failed = stage is None or stage.failure is not None
-        if (failed or not self._local) and time.monotonic() - self._looked > _LOOK_SECONDS:
-            self._looked, self._slots = time.monotonic(), self._look()
-            self._tell_of_none()
-            if stage is None:
-                return _join(self._context, self._slots)
-            if failed or slots != self._slots:
-                return _renewed(self._context, stage, self._slots)
-        if stage is None or failed or stage.is_current():
-            return stage
-        return _renewed(self._context, stage, ResidentSlots(stage.tasks, stage.per_executor))
-
-    def _tell_of_none(self) -> None:
-        """Warn once: when there is no stage, or no task of it, for longer than it takes executors to begin."""
-        stage = self._stage
-        late = time.monotonic() - self._began > _PATIENCE
-        if stage is None:
-            due, said = late or self._local, "Spark has no slot for one beside those for jobs"
-        else:
-            due = stage.failure is not None or (late and not stage.welcomed)
-            said = stage.failure or f"{_PATIENCE:.0f} s without one"
-        if due and not self._told:
+    def _tell_of_none(self, stage: ResidentStage | None) -> None:
+        """Warn when there has been no task for longer than it takes executors to begin; again after there was one."""
+        if stage is not None and stage.connected:
+            self._missing, self._told = None, False
+            return
+        now = time.monotonic()
+        if self._missing is None:
+            self._missing = now
+        if not self._told and (now - self._missing > _PATIENCE or (stage is None and self._local)):
             self._told = True
-            self._warn(_no_task(said).message())
+            none = "Spark has no slot for one beside those for jobs" if stage is None else "no task has begun"
+            self._warn(_no_task(self._shared.failure or none).message())
 
     def close(self) -> None:
         """End the stage, unless another mill of this Spark context uses it."""
-        if self._stage is not None:
-            _leave(self._context, self._stage)
+        _leave(self._shared, self)
         self._jobs.close()
 
 
@@ -172,19 +155,90 @@ def _no_task(said: str) -> TidemillError:
 
 # -- one stage for each Spark context ---------------------------------------------------------------------
 
-_stages: WeakKeyDictionary[SparkContext, tuple[ResidentStage, int]] = WeakKeyDictionary()
+
+class SharedStage:
+    """The stage of a Spark context, for all mills that use it.
+
+    It begins anew when it has failed, and when the slots that it may take or what Spark gives to tasks has changed.
+
+    Attributes
+    ----------
+    stage : ResidentStage or None
+        None while there is no slot for one.
+    failure : str or None
+        Why there is no task, where the last stage has failed.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._clustered = local_slots(str(context.master)) is None
+        self._looks: dict[ResidentEpochs, Look] = {}
+        self._slots = ResidentSlots(0)
+        self._looked = 0.0
+        self.stage: ResidentStage | None = None
+        self.failure: str | None = None
+
+    def join(self, user: ResidentEpochs, look: Look) -> None:
+        """Begin the stage for its first user, and anew for one that needs more tasks."""
+        with self._lock:
+            self._looks[user] = look
+            self._renew_where_needed(look_now=True)
+
+    def leave(self, user: ResidentEpochs) -> bool:
+        """Returns whether nobody uses the stage any more; it has ended then. A user may leave twice."""
+        with self._lock:
+            self._looks.pop(user, None)
+            if self._looks:
+                return False
+            if self.stage is not None:
+                self.stage.close()
+            return True
+
+    def newest(self) -> ResidentStage | None:
+        """The stage for the next epoch."""
+        with self._lock:
+            if self._looks:
+                self._renew_where_needed(look_now=False)
+            if self.stage is not None and self.stage.connected:
+                self.failure = None
+            return self.stage
+
+    def _renew_where_needed(self, look_now: bool) -> None:
+        stage, before, now = self.stage, self._slots, time.monotonic()
+        ended = stage is None or stage.closed or stage.failure is not None
+        if stage is not None and stage.failure is not None:
+            self.failure = stage.failure
+        looks = look_now or ((ended or self._clustered) and now - self._looked > _LOOK_SECONDS)
+        if looks:
+            self._looked = now
+            found = [look() for look in self._looks.values()]
+            self._slots = ResidentSlots(max(s.tasks for s in found), max(s.per_executor for s in found))
+        changed = before != self._slots or (stage is not None and not ended and not stage.is_current())
+        if changed or (ended and looks):
+            if stage is not None:
+                stage.close()
+            self.stage = _begun(self._context, self._slots)
+
+
+_stages: WeakKeyDictionary[SparkContext, SharedStage] = WeakKeyDictionary()
 _stages_lock = threading.Lock()
 
 
-def _join(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
-    """The stage of a context, or a new one; None without slots for one."""
+def _join(context: SparkContext, user: ResidentEpochs, look: Look) -> SharedStage:
     with _stages_lock:
-        stage, users = _stages.get(context, (None, 0))
-        if stage is None or stage.failure is not None:
-            stage = _begun(context, slots)
-        if stage is not None:
-            _stages[context] = stage, users + 1
-        return stage
+        shared = _stages.get(context)
+        if shared is None:
+            shared = _stages[context] = SharedStage(context)
+        shared.join(user, look)
+        return shared
+
+
+def _leave(shared: SharedStage, user: ResidentEpochs) -> None:
+    with _stages_lock:
+        if shared.leave(user):
+            for context in [c for c, s in _stages.items() if s is shared]:
+                del _stages[context]
 
 
 def _begun(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
@@ -192,21 +246,6 @@ def _begun(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:
         return None
     host = EpochHost(secrets.token_hex() if slots.per_executor else "")
     return ResidentStage(context, host, slots.tasks, "resident epochs", slots.per_executor)
-
-
-def _renewed(context: SparkContext, stage: ResidentStage, slots: ResidentSlots) -> ResidentStage | None:
-    """Another stage in place of one, for all mills that use it; that which another mill has begun for them."""
-    with _stages_lock:
-        shared, users = _stages.get(context, (stage, 1))
-        if shared is not stage and shared.failure is None:
-            return shared
-        begun = _begun(context, slots)
-        if begun is not None:
-            _stages[context] = begun, users
-        else:
-            _stages.pop(context, None)
-    stage.close()
-    return begun
 
 
 def _fits(plan: EpochPlan, work: Sequence[Work], stage: ResidentStage) -> bool:
@@ -217,17 +256,6 @@ def _fits(plan: EpochPlan, work: Sequence[Work], stage: ResidentStage) -> bool:
         return False
     most = _MOST_BYTES * min(stage.tasks, plan.partitions) // plan.partitions
     return sum(split.length for share in work for _, split in share.splits) <= most
-
-
-def _leave(context: SparkContext, stage: ResidentStage) -> None:
-    with _stages_lock:
-        shared, users = _stages.get(context, (None, 0))
-        if shared is stage and users > 1:
-            _stages[context] = stage, users - 1
-            return
-        if shared is stage:
-            del _stages[context]
-    stage.close()
 
 
 # -- asking -----------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ from tidemill.runtime.spark.task_place import Place, this_place
 _TOKEN_BYTES = 32
 _MOST_FAILURES = 4
 """Failures of the stage, one soon after the other without an answer in between, that are taken for its end."""
+_GONE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+"""Seconds until the kernel asks an idle peer, between two questions, and how many; ms for what it does not confirm."""
 _LONG = 60.0
 """Seconds for which a stage ran that is no failure soon after the one before."""
 
@@ -90,6 +92,11 @@ class ResidentStage:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a task, free or in use, as far as is known."""
+        return bool(self._open)
+
     def is_current(self) -> bool:
         """Whether tasks that begin now would have the same environment variables and Python packages."""
         return self._given == _given_to_tasks(self._context)
@@ -151,7 +158,7 @@ class ResidentStage:
             connection.close()
             return
         connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _prepare(connection)
         with self._lock:
             taken = not self.closed
             if taken:
@@ -210,6 +217,15 @@ def _given_to_tasks(context: Any) -> tuple[object, ...]:
     return tuple(sorted(context.environment.items())), tuple(context._python_includes)
 
 
+def _prepare(connection: socket.socket) -> None:
+    """Send at once, and have the kernel end a connection whose other host is gone within half a minute."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _GONE.items():
+        if hasattr(socket, name):  # Linux has all of them
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 def _has_ended(connection: socket.socket) -> bool:
     """Whether the other end is gone, as far as this host knows; what has come is not read."""
     try:
@@ -243,7 +259,7 @@ def _serve(address: tuple[str, int], token: bytes, host: Host, _: Iterable[int])
             return
         served = True
         connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _prepare(connection)
         with connection, suppress(LostError):
             sent(connection, token)
             send(connection, b"P", json.dumps(astuple(this_place())).encode())
