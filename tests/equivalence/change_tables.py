@@ -203,7 +203,9 @@ class BookRows:
 def books(
     rng: random.Random, directory: Path, count: int, files: int = 3, strange: float = 0.1, brokers: int | None = None
 ) -> list[ChangeTable]:
-    """``bids`` and ``asks`` over one generated trace; some messages have known ids, unknown ids or unknown letters.
+    """``bids``, ``asks`` and ``orders`` (both, with partial cancels) over one generated trace.
+
+    Some messages have known ids, unknown ids or unknown letters.
 
     Unless nothing is to be strange, at least one has an unknown letter.
     """
@@ -218,34 +220,38 @@ def books(
     made = ChangeFiles.cut(rng, directory, lines, files)
     brokers = brokers or rng.choice((1, 3, 10))
 
-    def apply(book: BookRows, number: int, insert: str) -> None:
+    def apply(book: BookRows, number: int, inserts: str) -> None:
         t, name, action, volume, price = lines[number].split(",")
-        old = book.orders.get(int(name))
-        if action == insert:
-            book.orders[int(name)] = (float(t), int(name), int(name) % brokers, float(volume), float(price))
+        old, partly = book.orders.get(int(name)), "E" if len(inserts) == 1 else "EC"
+        if action in inserts:
+            side = () if len(inserts) == 1 else (action,)
+            book.orders[int(name)] = (float(t), int(name), int(name) % brokers, float(volume), float(price), *side)
             book.rows[book.orders[int(name)]] += 1
-        elif action in "EFD" and old is not None:
+        elif action in f"{partly}FD" and old is not None:
             book.rows[book.orders.pop(int(name))] -= 1
-            if action == "E" and old[3] - float(volume) > 0:
-                book.orders[int(name)] = (*old[:3], old[3] - float(volume), old[4])
+            if action in partly and old[3] - float(volume) > 0:
+                book.orders[int(name)] = (*old[:3], old[3] - float(volume), *old[4:])
                 book.rows[book.orders[int(name)]] += 1
 
-    def table(name: str, insert: str) -> ChangeTable:
+    def table(name: str, inserts: str, more: str = "") -> ChangeTable:
+        which = more or f"book '{name}'"
+        columns = "" if more else "(t DOUBLE, id BIGINT, broker_id INT, volume DOUBLE, price DOUBLE)"
         create = (
-            f"CREATE TABLE {name} (t DOUBLE, id BIGINT, broker_id INT, volume DOUBLE, price DOUBLE) USING orderbook "
-            f"OPTIONS (path '{directory}', book '{name}', brokers '{brokers}', deterministic 'yes')"
+            f"CREATE TABLE {name} {columns} USING orderbook "
+            f"OPTIONS (path '{directory}', brokers '{brokers}', deterministic 'yes', {which})"
         )
         return ChangeTable(
             name,
             create,
-            BOOK_SCHEMA,
+            BOOK_SCHEMA if len(inserts) == 1 else BOOK_SCHEMA.append(pa.field("side", pa.string())),
             made,
-            lambda b, n: apply(b, n, insert),
+            lambda b, n: apply(b, n, inserts),
             BookRows(),
             lambda b: list(b.rows.elements()),
         )
 
-    return [table("bids", "B"), table("asks", "S")]
+    both = table("orders", "BS", "book 'both', partialCancels 'true'")
+    return [table("bids", "B"), table("asks", "S"), both]
 
 
 class KeyedTrial:

@@ -28,6 +28,7 @@ OLD = {
     "spread": "SELECT b.broker_id, count(*) AS n, sum(a.price - b.price) AS s FROM bids b JOIN asks a "
     "ON b.broker_id = a.broker_id GROUP BY b.broker_id",
     "levels": "SELECT price, count(*) AS orders, sum(volume) AS volume FROM bids GROUP BY price",
+    "sides": "SELECT side, price, count(*) AS orders, sum(volume) AS volume FROM orders GROUP BY side, price",
     "best": "SELECT price, volume, id FROM asks ORDER BY price, id, volume, t LIMIT 4",
 }
 YOUNG = {

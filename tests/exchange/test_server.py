@@ -264,3 +264,84 @@ def test_there_is_a_limit_of_clients() -> None:
             assert await lines_of(kept[0][0], 1) == ["3 1 1 S 1 1 ACME 0 1"]
 
     run(test)
+
+
+async def traced(server: ExchangeServer, line: bytes) -> tuple[Reader, Writer]:
+    reader, writer = await asyncio.open_connection(*server.address)
+    writer.write(line)
+    return reader, writer
+
+
+def test_a_trace_goes_on_behind_any_message(seed: int) -> None:
+    """Of one symbol, a line for each message, to clients that come, go and come again."""
+
+    async def test() -> None:
+        chance = random.Random(seed)
+        async with served() as server:
+            sender, writer = await connected(server, Role.BINARY_INTERACTIVE)
+            reading = asyncio.create_task(sender.read())
+            whole, _stays = await traced(server, b"trace ACME\n")
+            taken: list[str] = []
+            for number in range(12):
+                requests = [(chance.randrange(2), r) for _, r in random_requests(chance, 30, 1, 30 * number)]
+                some, leaves = await traced(server, f"trace ACME {len(taken)}\r\n".encode())
+                writer.write(records(requests).tobytes())
+                await _settled(server)
+                last = server.exchange.sequence(0)
+                taken += await lines_of(some, chance.randint(0, last - len(taken)))
+                leaves.close()
+            some, _last = await traced(server, f"trace ACME {len(taken)}\n".encode())
+            taken += await lines_of(some, last - len(taken))
+            assert taken == await lines_of(whole, last), f"seed {seed}"
+            messages = server.exchange.since(0, 0)
+            assert taken == [f"{m['time']},{m['id']},{chr(m['letter'])},{m['volume']},{m['price']}" for m in messages]
+            assert server.exchange.sequence(1) > 0, "the other symbol traded, too"
+            reading.cancel()
+
+    run(test)
+
+
+def test_what_went_before_may_be_more_than_a_client_may_leave_unread() -> None:
+    async def test() -> None:
+        count = 30_000
+        async with served(limits=Limits(waiting_bytes=1 << 16)) as server:
+            requests = np.zeros(count, REQUEST)
+            requests["letter"], requests["volume"], requests["price"] = ord("B"), 1, 7
+            server.execute(requests)
+            tracer, _one = await traced(server, b"trace ACME 10\n")
+            heard, ask = await connected(server, Role.BINARY_LISTENER)
+            ask.write(b"since ACME 0\n")
+            await asyncio.sleep(0.5)  # neither reads
+            server.execute(requests[:5])
+            assert server.dropped == 0
+            assert (await lines_of(tracer, count + 5 - 10))[-1].split(",")[1] == str(count + 5)
+            assert (await records_of(heard, count + 5))["sequence"].tolist() == list(range(1, count + 6))
+
+    run(test)
+
+
+def test_a_trace_that_cannot_go_on() -> None:
+    """What is said has no line end, so that nobody takes it for a message."""
+
+    async def test() -> None:
+        async with served(keep=10) as server:
+            requests = np.zeros(50, REQUEST)
+            requests["letter"], requests["volume"], requests["price"] = ord("S"), 1, 7
+            server.execute(requests)
+            for line, said in (
+                (b"trace ACME 51\n", b"there is no message 51: the newest one is 50"),
+                (b"trace ACME 3\n", b"are not kept any more"),
+                (b"trace NONE\n", b"a symbol of this exchange"),
+                (b"trace ACME -1\n", b"trace SYMBOL [NUMBER]"),
+                (b"trace ACME 99999999999999999999999\n", b"trace SYMBOL [NUMBER]"),
+                (b"track\n", b"trace SYMBOL [NUMBER]"),
+                (b"trace\n", b"trace SYMBOL [NUMBER]"),
+            ):
+                reader, _writer = await traced(server, line)
+                told = await reader.read()
+                assert said in told and not told.endswith(b"\n"), line
+            reader, _writer = await traced(server, b"trace ACME 50\n")
+            server.execute(requests[:1])
+            assert (await lines_of(reader, 1)) == ["500,51,S,1,7"]
+
+    run(test)

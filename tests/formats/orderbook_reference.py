@@ -1,4 +1,4 @@
-"""One side of an order book, message by message: the plain form of :mod:`.replay`, and its oracle in tests."""
+"""An order book, or one side of it, message by message: the plain form of :mod:`.replay`, and its oracle in tests."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Order(NamedTuple):
     broker_id: int
     volume: float
     price: float
+    side: str
 
 
 class Book:
@@ -38,14 +39,15 @@ class Book:
         """Rows that go (-1) and come (+1), in order; what lies between them is never visible."""
         old = self.orders.get(message.id)
         events = []
-        if message.action == self.rules.insert:
+        taking = "EFDC" if self.rules.partial_cancels else "EFD"
+        if message.action in self.rules.inserts:
             events.append((1, self._booked(message)))
-        elif message.action in "EFD" and old is not None:
+        elif message.action in taking and old is not None:
             del self.orders[message.id]
             if not self.rules.insert_only:
                 events.append((-1, old))
             left = old.volume - message.volume
-            if message.action == "E" and not left <= 0:
+            if message.action in "EC" and not left <= 0:
                 events.append((1, old._replace(volume=left)))
         for weight, order in events:
             if weight > 0:
@@ -57,7 +59,8 @@ class Book:
         broker = abs(message.id) % brokers * (-1 if message.id < 0 else 1)
         if not self.rules.deterministic:
             broker = _mixed(message.id % 2**64) % brokers
-        return Order(message.t + 0.0, message.id, broker, message.volume + 0.0, message.price + 0.0)
+        values = (message.volume + 0.0, message.price + 0.0)
+        return Order(message.t + 0.0, message.id, broker, *values, message.action)
 
 
 def _mixed(word: int) -> int:

@@ -13,7 +13,7 @@ from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError
 from tidemill.formats.orderbook.format import OrderBookFormat, row_order
 from tidemill.formats.orderbook.replay import EXECUTE, INSERT, OTHER, REMOVE, replay
-from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
+from tidemill.formats.orderbook.rules import MESSAGES, ROWS, ROWS_OF_BOTH, BookRules
 from tidemill.schema import Field, Schema
 
 CODES = {"B": INSERT, "E": EXECUTE, "F": REMOVE, "D": REMOVE, "S": OTHER, "X": OTHER, "C": OTHER, "T": OTHER}
@@ -63,7 +63,8 @@ def one_epoch(live: dict[int, Order], messages: list[Message], rules: BookRules)
     def order(k: int, source: int, volume: float) -> Order:
         of = live[ids[k]] if source < 0 else flat[source]
         broker = int(rules.broker_ids(np.array([ids[k]]))[0])
-        return Order(of.t, ids[k], broker, float(volume), of.price)
+        side = of.side if isinstance(of, Order) else of.action
+        return Order(of.t, ids[k], broker, float(volume), of.price, side)
 
     found: Counter[str] = Counter()
     for k, source, volume, weight in zip(result.order, result.source, result.volume, result.weight, strict=True):
@@ -128,6 +129,14 @@ def test_messages_of_one_book() -> None:
     assert [r[3] for r in asks] == ["S", "E", "D", "F"]
 
 
+def test_messages_of_both_books_and_partial_cancels() -> None:
+    text = b"1,5,B,100,20\n2,6,S,1,1\n3,7,T,1,1\n4,5,C,1,0\n5,7,X,1,1\n6,5,F,1,0\n"
+    assert [r[3] for r in read(text, book="both")[0]] == ["B", "S", "F"]
+    assert [r[3] for r in read(text, book="both", partialcancels="true")[0]] == ["B", "S", "C", "F"]
+    assert [r[3] for r in read(text, book="asks", partialcancels="yes")[0]] == ["S", "C", "F"]
+    assert not read(text, book="both", partialcancels="yes")[1]
+
+
 def test_any_splits_give_the_same_messages() -> None:
     whole = read(TEXT)
     for cut in range(1, len(TEXT)):
@@ -154,11 +163,14 @@ def test_bad_options(options: dict[str, str]) -> None:
 
 
 def test_columns_by_name_or_place() -> None:
-    fields = {f.name: f for f in ROWS}
-    assert row_order(ROWS) == (0, 1, 2, 3, 4)
-    assert row_order(Schema(tuple(fields[n] for n in ("price", "id", "t", "broker_id", "volume")))) == (4, 1, 0, 2, 3)
+    fields = {f.name: f for f in ROWS_OF_BOTH}
+    assert row_order(ROWS, ROWS) == (0, 1, 2, 3, 4)
+    other = Schema(tuple(fields[n] for n in ("price", "id", "t", "broker_id", "volume")))
+    assert row_order(other, ROWS) == (4, 1, 0, 2, 3)
+    both = Schema((fields["side"], *other))
+    assert row_order(both, ROWS_OF_BOTH) == (5, 4, 1, 0, 2, 3)
     renamed = Schema(tuple(Field(n, f.type) for n, f in zip("abcde", ROWS, strict=True)))
-    assert row_order(renamed) == (0, 1, 2, 3, 4)
-    for wrong in (Schema(ROWS.fields[:4]), Schema((*ROWS.fields[::-1][1:], Field("x", ROWS.types[0])))):
+    assert row_order(renamed, ROWS) == (0, 1, 2, 3, 4)
+    for wrong in (Schema(ROWS.fields[:4]), both, Schema((*ROWS.fields[::-1][1:], Field("x", ROWS.types[0])))):
         with pytest.raises(TidemillError, match="TM4030"):
-            row_order(wrong)
+            row_order(wrong, ROWS)

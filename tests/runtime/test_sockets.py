@@ -215,6 +215,17 @@ def test_a_mill_that_is_opened_again_goes_on(mill_factory: MillFactory) -> None:
         ("(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', messageTimeout '4')", "TM4003"),
         ("(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', maxSpoolBytes '4k')", "TM4003"),
         ("(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', maxMessageByte '4k')", "'maxMessageBytes'"),
+        ("(a INT) USING csv OPTIONS (path 'tcp+listen://127.0.0.1:0', greeting 'hello')", "servers that are connected"),
+        (
+            "(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1,tcp://127.0.0.1:2', greeting 'from {lines}')",
+            "one server",
+        ),
+        (
+            "(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', framing 'length', greeting 'from {lines}')",
+            "sends lines",
+        ),
+        ("(a INT) USING native OPTIONS (path 'tcp://127.0.0.1:1', greeting 'from {lines}')", "sends lines"),
+        (f"(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', greeting '{'x' * 5000}')", "at most 4096 bytes"),
         ("(a INT) USING csv OPTIONS (path '/tmp', retainBytes '4k')", "TM4005"),
         ("(a INT) USING csv OPTIONS (path 'tcp+listen://127.0.0.1:{taken}')", "TM5021"),
     ],

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,29 @@ def test_a_client_connects_again(open_place: Callable[..., Place]) -> None:
     assert place.lines() == [b"message 0", b"message 1", b"message 2"]
     (row,) = place.status()
     assert row.errors >= refused + 3
+
+
+def test_a_client_says_how_far_it_has_come(open_place: Callable[..., Place], tmp_path: Path) -> None:
+    """After the loss of a connection, and in another process: a server that keeps its lines goes on there."""
+    sent = [b"line %d\n" % number for number in range(2000)]
+
+    def has(place: Place, lines: list[bytes]) -> bool:
+        return place.lines() == [line[:-1] for line in lines]
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        path, place = f"tcp://127.0.0.1:{server.getsockname()[1]}", None
+        for begin, end, rest in ((0, 3, b""), (3, 7, b"lin"), (7, 7, b""), (7, 1500, b"line 1"), (1500, 2000, b"")):
+            if place is None or begin == 7:
+                if place is not None:
+                    place.reader.close()
+                place = open_place(path, greeting="from {lines} of {it}\0")
+            peer, _ = server.accept()
+            with peer:
+                greeting = f"from {begin} of {{it}}\0".encode()
+                assert peer.recv(100) == greeting
+                peer.sendall(b"".join(sent[begin:end]) + rest)
+            until(partial(has, place, sent[:end]))
+        assert place is not None and place.inlet.spool.lines == len(sent)
 
 
 def test_names_are_resolved_and_bad_ones_told(open_place: Callable[..., Place]) -> None:

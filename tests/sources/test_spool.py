@@ -22,7 +22,10 @@ def test_segments_are_named_by_what_came_before(tmp_path: Path) -> None:
         spool.append(f"message {number}\n".encode())
     assert [(s.base, s.size) for s in spool.segments()] == [(b, 24) for b in (0, 20, 40, 60, 80)]
     assert content(spool) == b"".join(f"message {n}\n".encode() for n in range(10))
-    assert all(s.path.stem == f"{s.base:020d}" and s.path.stat().st_size == s.size for s in spool.segments())
+    names = [f"{s.base:020d}-{2 * number}" for number, s in enumerate(spool.segments())]
+    assert [s.path.stem for s in spool.segments()] == names
+    assert all(s.path.stat().st_size == s.size for s in spool.segments())
+    assert spool.lines == Spool(tmp_path).lines == 10
 
 
 def test_a_new_process_goes_on_in_a_segment_of_its_own(tmp_path: Path) -> None:
@@ -55,8 +58,10 @@ def test_after_a_crash_there_are_whole_batches(tmp_path: Path, seed: int) -> Non
         else:
             data[at] ^= 0x55
         victim.write_bytes(data)
-        found = content(Spool(directory))
+        again = Spool(directory)
+        found = content(again)
         assert whole.startswith(found) and len(found) in ends
+        assert again.lines == found.count(b"\n")
 
 
 def test_what_was_synced_is_not_looked_at_again(tmp_path: Path) -> None:
@@ -65,7 +70,7 @@ def test_what_was_synced_is_not_looked_at_again(tmp_path: Path) -> None:
     spool.append(b"x\n")
     assert len(list(tmp_path.glob("*.marks"))) == 2
     spool.sync()
-    assert [p.stem for p in tmp_path.glob("*.marks")] == [f"{11:020d}"]  # of the segment that grows
+    assert [p.stem for p in tmp_path.glob("*.marks")] == [f"{11:020d}-1"]  # of the segment that grows
     spool.append(b"y\n")
     assert content(Spool(tmp_path)) == b"0123456789\nx\ny\n"
 
@@ -73,11 +78,15 @@ def test_what_was_synced_is_not_looked_at_again(tmp_path: Path) -> None:
 def test_a_segment_of_which_only_the_name_is_there(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(b"a\n")
-    for suffix in (".marks", ".segment"):
-        (tmp_path / f"{2:020d}{suffix}").touch()
-    again = Spool(tmp_path)
-    again.append(b"b\n")
-    assert (content(again), [s.base for s in again.segments()]) == (b"a\nb\n", [0, 2])
+    for name in (f"{2:020d}-1", f"{2:020d}"):  # the second one as an earlier version had it
+        for suffix in (".marks", ".segment"):
+            (tmp_path / f"{name}{suffix}").touch()
+        again = Spool(tmp_path)
+        again.append(b"b\n")
+        assert (content(again), [s.base for s in again.segments()]) == (b"a\nb\n", [0, 2])
+        assert again.lines == Spool(tmp_path).lines == (2 if "-" in name else 1), "which an old one does not know"
+        again.close()
+        again.segments()[-1].path.unlink()
 
 
 def test_deleted_segments_are_forgotten_and_positions_go_on(tmp_path: Path) -> None:
@@ -87,7 +96,7 @@ def test_deleted_segments_are_forgotten_and_positions_go_on(tmp_path: Path) -> N
     spool.sync()
     spool.delete([str(s.path) for s in spool.segments()])
     assert (content(spool), spool.begin, spool.end) == (b"c\n", 4, 6)  # the newest one says how much came
-    assert Spool(tmp_path).end == 6
+    assert (Spool(tmp_path).end, Spool(tmp_path).lines) == (6, 3)
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from operator_runs import INT, TEXT, changes, keyed, run
 from tests.formats.orderbook_reference import Book, Message, Order
 
-from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
+from tidemill.formats.orderbook.rules import MESSAGES, BookRules
 from tidemill.plan.lowering.kept.keyed_tables import append_only, contents_plan, message_steps
 from tidemill.schema import Schema
 from tidemill.task.build import build
@@ -21,10 +21,12 @@ from tidemill.testing import MemoryContext, weighted_rows
 
 COLUMNS = (0, 1, 2, 3, 4)
 OTHER_ORDER = (4, 1, 0, 3, 2)
+BOTH = (0, 1, 2, 3, 4, 5)
+BOTH_IN_OTHER_ORDER = (5, 4, 1, 0, 3, 2)
 
 
 def source(rules: BookRules, order: tuple[int, ...]) -> TableSource:
-    rows = Schema(tuple(ROWS.fields[i] for i in order))
+    rows = Schema(tuple(rules.rows.fields[i] for i in order))
     errors = multiset_table("errors", (TEXT,), 1)
     log = Changelog(rows, (order.index(1),), 0, rules)
     return TableSource("bids", "bids#1", "orderbook", MESSAGES, (), None, ("I", "D"), errors, log)
@@ -38,11 +40,13 @@ def scanned(items: list[tuple[int, Message]]) -> Delta:
 
 
 @pytest.mark.parametrize("insert_only", [False, True])
-@pytest.mark.parametrize("order", [COLUMNS, OTHER_ORDER])
+@pytest.mark.parametrize("order", [COLUMNS, OTHER_ORDER, BOTH, BOTH_IN_OTHER_ORDER])
 def test_random_messages_in_random_epochs(insert_only: bool, order: tuple[int, ...], seed: int) -> None:
     rng = random.Random(f"{seed} {insert_only}")
     for _ in range(12):
-        rules = BookRules("B", 3, rng.random() < 0.5, insert_only)
+        inserts, cancels = "B" if len(order) == 5 else "BS", rng.random() < 0.5
+        rules = BookRules(inserts, 3, rng.random() < 0.5, insert_only, cancels)
+        actions = (inserts * 4)[:4] + "EEEDF" + ("CC" if cancels else "")
         table = source(rules, order)
         assert append_only(table) is insert_only
         _, arrange, apply = message_steps(table)
@@ -52,9 +56,8 @@ def test_random_messages_in_random_epochs(insert_only: bool, order: tuple[int, .
             batches: list[list[tuple[int, Message]]] = [[] for _ in range(rng.randrange(1, 4))]
             expected: Counter[Order] = Counter()
             for place in range(rng.randrange(0, 40)):
-                message = Message(
-                    float(rng.randrange(3)), rng.randrange(5), rng.choice("BBEEEDF"), rng.choice((1.0, 2.5, 4.0)), 7.0
-                )
+                volume = rng.choice((1.0, 2.5, 4.0))
+                message = Message(float(rng.randrange(3)), rng.randrange(5), rng.choice(actions), volume, 7.0)
                 rng.choice(batches).append((place, message))
                 for weight, row in book.apply(message):
                     expected[row] += weight

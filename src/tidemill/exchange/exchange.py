@@ -122,9 +122,12 @@ class Exchange:
         """The number of the newest message of a symbol; 0 before the first."""
         return self._journals[symbol].last
 
-    def since(self, symbol: int, sequence: int) -> Records:
-        """The messages of a symbol with larger numbers. GapError when the next one is not kept any more."""
-        return self._journals[symbol].since(sequence)
+    def since(self, symbol: int, sequence: int, most: int | None = None) -> Records:
+        """The messages of a symbol with larger numbers, or the first of them.
+
+        GapError when the next one is not kept any more.
+        """
+        return self._journals[symbol].since(sequence, most)
 
     def snapshot(self, symbol: int) -> Records:
         """The orders that rest, as if each had been accepted now, those of a price in their order.
@@ -176,12 +179,13 @@ class Journal:
         self._kept, self._count = np.zeros(room, MESSAGE), len(old)
         self._kept[: len(old)] = old
 
-    def since(self, sequence: int) -> Records:
+    def since(self, sequence: int, most: int | None = None) -> Records:
         """As :meth:`Exchange.since`."""
         missing = self.last - max(0, sequence)
         if missing > self._count:
             raise GapError(self.last - self._count + 1)
-        return self._kept[self._count - max(0, missing) : self._count].copy()
+        begin = self._count - max(0, missing)
+        return self._kept[begin : self._count if most is None else min(self._count, begin + most)].copy()
 
 
 def _records(part: Messages, symbol: int, now: int) -> Records:

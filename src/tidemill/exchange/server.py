@@ -7,6 +7,9 @@ sent every message from then on; it may ask for what went before, in lines of te
 - ``since SYMBOL NUMBER``: the messages of a symbol behind a number, or its snapshot where they are not kept any more,
 - ``snapshot SYMBOL``: the orders that rest.
 
+A client that begins with ``trace SYMBOL [NUMBER]`` is sent a symbol's messages behind a number, and those that follow,
+as lines of a trace: what tables ``USING orderbook`` read. One line is one message, so whoever counts them can go on.
+
 Each is answered where it stands in the stream, so what follows goes on from there. A client that does not read what it
 is sent is ended, at a limit of bytes that wait for it; nobody else waits for it.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +27,13 @@ import numpy as np
 from tidemill.exchange import rejections
 from tidemill.exchange.exchange import Answered, Exchange, GapError
 from tidemill.exchange.matching import REJECTED
-from tidemill.exchange.wire import MESSAGE, MOST_LINE, REQUEST, BadLineError, Records, Role, lines, parsed
+from tidemill.exchange.wire import MESSAGE, MOST_LINE, REQUEST, BadLineError, Records, Role, lines, parsed, trace_lines
 
 _ROLE = struct.Struct("<i")
 _ROLE_SECONDS = 30.0
 """Within which a client says what it is."""
+_PART = 1 << 14
+"""Messages that are sent to a tracer at a time, until it has those that went before."""
 _MOST_BAD = 100
 """Lines that are no requests, one after the other, until a client is ended."""
 
@@ -64,6 +69,8 @@ class ExchangeServer:
     ----------
     dropped : int
         Clients that were ended because they did not read.
+    heard : list of callable
+        Called with all messages that listeners are sent, before them.
     """
 
     def __init__(
@@ -80,9 +87,11 @@ class ExchangeServer:
         self._names = [one.symbol for one in exchange.instruments]
         self._clients: set[_Client] = set()
         self._listeners: set[_Client] = set()
+        self._tracers: defaultdict[int, set[_Client]] = defaultdict(set)
         self._speakers: defaultdict[int, set[_Client]] = defaultdict(set)
         self._server: asyncio.Server | None = None
         self.dropped = 0
+        self.heard: list[Callable[[Records], None]] = []
 
     async def start(self) -> None:
         """Begin to listen, before the block or at its begin. OSError when that is not possible."""
@@ -129,6 +138,8 @@ class ExchangeServer:
             return
         public = messages[messages["letter"] != REJECTED]
         concerned = {c for broker in np.unique(public["broker"]).tolist() for c in self._speakers.get(broker, ())}
+        for hear in self.heard:
+            hear(public)
         for client in concerned - {sender}:
             client.tell(public[np.isin(public["broker"], list(client.brokers))])
         if sender is not None:
@@ -138,6 +149,12 @@ class ExchangeServer:
             told["time"][own] = request["time"][own]  # the sender's own number of the request
             sender.tell(told)
         _tell_all(self._listeners, public, self._names)
+        for symbol, tracers in self._tracers.items():
+            some = public[public["symbol"] == symbol] if tracers else public[:0]
+            if len(some):
+                text = trace_lines(some)
+                for client in list(tracers):
+                    client.write(text)
 
     # -- clients --------------------------------------------------------------------------------------
 
@@ -150,12 +167,19 @@ class ExchangeServer:
     def _went(self, client: _Client) -> None:
         self._clients.discard(client)
         self._listeners.discard(client)
+        self._traces(client, None)
         for broker in client.brokers:
             self._speakers[broker].discard(client)
             if not self._speakers[broker]:
                 del self._speakers[broker]
                 if self._cancels:
                     self.leave(broker)
+
+    def _traces(self, client: _Client, symbol: int | None) -> None:
+        for tracers in self._tracers.values():
+            tracers.discard(client)
+        if symbol is not None:
+            self._tracers[symbol].add(client)
 
     def _speaks(self, client: _Client, brokers: set[int]) -> None:
         for broker in brokers - client.brokers:
@@ -174,6 +198,9 @@ class _Client(asyncio.Protocol):
         self._left = bytearray()
         self._skipping = False
         self._bad = 0
+        self._full = False
+        self._excused = 0
+        self._behind: tuple[int, int] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.brokers: set[int] = set()
 
@@ -210,17 +237,23 @@ class _Client(asyncio.Protocol):
         if len(self._left) < _ROLE.size:
             return False
         (number,) = _ROLE.unpack_from(self._left)
+        if number == Role.TRACER:  # the begin of its line
+            self._role = Role.TRACER
+            return True
         del self._left[: _ROLE.size]
         try:
             self._role = Role(number)
         except ValueError:
-            self.transport.write(b"the first four bytes are 0 to 3, a little-endian integer\n")
-            self.transport.close()
-            self._left.clear()
+            self._refuse(b"the first four bytes are 0 to 3, a little-endian integer, or those of `trace SYMBOL`\n")
             return False
         if self._role.listens:
             self._server._listeners.add(self)
         return True
+
+    def _refuse(self, why: bytes) -> None:
+        self.transport.write(why)
+        self.transport.close()
+        self._left.clear()
 
     def _take_records(self) -> None:
         whole = len(self._left) // REQUEST.itemsize * REQUEST.itemsize
@@ -254,6 +287,9 @@ class _Client(asyncio.Protocol):
 
     def _take_line(self, line: bytes, waiting: list[tuple[int, ...]]) -> None:
         assert self._role is not None
+        if self._role is Role.TRACER:
+            self._trace(line)
+            return
         if self._role.listens:
             self._ask(line)
             return
@@ -286,28 +322,78 @@ class _Client(asyncio.Protocol):
         symbol = exchange.symbols.get(words[1]) if len(words) > 1 else None
         if words[0] == "since" and len(words) == 3 and symbol is not None and words[2].isdecimal():
             try:
-                self.tell(exchange.since(symbol, int(words[2])))
+                self.tell(exchange.since(symbol, int(words[2])), answer=True)
             except GapError:
-                self.tell(exchange.snapshot(symbol))
+                self.tell(exchange.snapshot(symbol), answer=True)
         elif words[0] == "snapshot" and len(words) == 2 and symbol is not None:
-            self.tell(exchange.snapshot(symbol))
+            self.tell(exchange.snapshot(symbol), answer=True)
         else:
             self._reject(rejections.LISTENERS_LISTEN if symbol is not None else rejections.UNKNOWN_SYMBOL)
 
-    def tell(self, messages: Records) -> None:
+    def _trace(self, line: bytes) -> None:
+        """Send a trace from now on. A client that asks for what there is not is told in a line without an end.
+
+        So a table that reads the trace counts no row, and its status shows an error.
+        """
+        exchange, words = self._server.exchange, line.decode(errors="replace").split()
+        symbol = exchange.symbols.get(words[1]) if len(words) in (2, 3) and words[0] == "trace" else None
+        begin = words[2] if len(words) == 3 else "0"
+        if symbol is None or not (begin.isascii() and begin.isdecimal() and len(begin) < 20):
+            self._refuse(b"this client sends one line: trace SYMBOL [NUMBER], with a symbol of this exchange")
+            return
+        newest = exchange.sequence(symbol)
+        if int(begin) > newest:
+            self._refuse(f"there is no message {begin}: the newest one is {newest}".encode())
+            return
+        self._server._traces(self, None)
+        self._behind = symbol, int(begin)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Send a tracer what went before, as fast as it reads; then it is sent what follows."""
+        while self._behind is not None and not self._full and not self.transport.is_closing():
+            symbol, begin = self._behind
+            try:
+                messages = self._server.exchange.since(symbol, begin, _PART)
+            except GapError as error:
+                self._behind = None
+                self._refuse(f"the messages before {error.first} are not kept any more".encode())
+                return
+            self._behind = (symbol, begin + len(messages)) if len(messages) else None
+            self.write(trace_lines(messages))
+            if self._behind is None:
+                self._server._traces(self, symbol)
+
+    def pause_writing(self) -> None:
+        """Some of what was sent waits for the client."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """It has read that."""
+        self._full, self._excused = False, 0
+        self._catch_up()
+
+    def tell(self, messages: Records, answer: bool = False) -> None:
         """Send messages."""
         if len(messages):
             assert self._role is not None
-            self.write(messages.tobytes() if self._role.binary else lines(messages, self._server._names))
+            self.write(messages.tobytes() if self._role.binary else lines(messages, self._server._names), answer)
 
-    def write(self, data: bytes) -> None:
-        """Send bytes, unless too many wait already: then the client is ended."""
+    def write(self, data: bytes, answer: bool = False) -> None:
+        """Send bytes, unless too many wait already: then the client is ended.
+
+        An answer may have any size, once until it is read.
+        """
         if self.transport.is_closing():
             return
+        if answer and not self._excused:
+            self._excused = len(data)
         self.transport.write(data)
-        if self.transport.get_write_buffer_size() > self._server.limits.waiting_bytes:
+        if self.transport.get_write_buffer_size() > self._server.limits.waiting_bytes + self._excused:
             self._server.dropped += 1
             self.transport.abort()
+        elif not self._full:
+            self._excused = 0  # it is on its way
 
     @property
     def binary(self) -> bool:

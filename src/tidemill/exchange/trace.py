@@ -23,8 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from tidemill.exchange.chance import Chance, Ints
 
 ACTIONS = "BSEFDXCT"
 OPENING = 34_200_000
@@ -73,32 +72,6 @@ class Trace:
                 file.write(self.lines(start, start + (1 << 18)))
 
 
-class _Chance:
-    """Random integers from the raw words of a bit generator."""
-
-    def __init__(self, seed: int) -> None:
-        self._words = np.random.PCG64(seed)
-
-    def below(self, limit: int | Ints, count: int) -> Ints:
-        """Integers from 0 to ``limit - 1``; limits are at most 2**31."""
-        words: Words = self._words.random_raw(count) >> np.uint64(32)
-        return ((words * np.asarray(limit).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
-
-    def long_tailed(self, mean: int, count: int) -> Ints:
-        """Integers that are half as frequent every two thirds of ``mean``; means are at most 2**40."""
-        words: Words = self._words.random_raw(count)
-        # The number of trailing zeros of a word is k with probability 2**-(k + 1).
-        lowest = words & (~words + np.uint64(1))
-        halvings = np.bitwise_count(lowest - np.uint64(1)).astype(np.int64)
-        step = max(1, mean * 2 // 3)
-        return halvings * step + self._scaled(step, count)
-
-    def _scaled(self, limit: int, count: int) -> Ints:
-        """As :meth:`below`, coarser for large limits."""
-        shift = max(0, limit.bit_length() - 31)
-        return self.below(limit >> shift, count) << shift
-
-
 def generate(messages: int, seed: int = 0, resting: int | None = None) -> Trace:
     """A trace.
 
@@ -117,7 +90,7 @@ def generate(messages: int, seed: int = 0, resting: int | None = None) -> Trace:
     -------
     Trace
     """
-    chance = _Chance(seed)
+    chance = Chance(seed)
     live = max(1, messages // 5 if resting is None else resting)
     # One order arrives a step, so that the mean lifetime in steps is the number of live orders.
     arrival = np.arange(messages, dtype=np.int64) * _PLACES
@@ -160,14 +133,14 @@ def _picked(chosen: npt.NDArray[np.bool_], *columns: Ints) -> tuple[Ints, ...]:
     return tuple(c[chosen] for c in columns)
 
 
-def _sizes(chance: _Chance, count: int) -> Ints:
+def _sizes(chance: Chance, count: int) -> Ints:
     """Mostly round lots."""
     round_lots = _SIZES[chance.below(len(_SIZES), count)]
     odd = 1 + chance.below(99, count)
     return np.where(chance.below(20, count) == 0, odd, round_lots)
 
 
-def _prices(chance: _Chance, buys: npt.NDArray[np.bool_]) -> Ints:
+def _prices(chance: Chance, buys: npt.NDArray[np.bool_]) -> Ints:
     """On either side of a mean-reverting walk, near it as a rule and now and then far off."""
     count = len(buys)
     steps = chance.below(2 * TICK + 1, count) - TICK
@@ -182,7 +155,7 @@ def _prices(chance: _Chance, buys: npt.NDArray[np.bool_]) -> Ints:
     return np.maximum(1, np.where(buys, middle - distance, middle + distance)) * TICK
 
 
-def _executions(chance: _Chance, size: Ints) -> tuple[Ints, Ints, Ints]:
+def _executions(chance: Chance, size: Ints) -> tuple[Ints, Ints, Ints]:
     """Volumes of a first and second execution (0: none) and what is left after them."""
     count = len(size)
     draw = chance.below(1000, count)

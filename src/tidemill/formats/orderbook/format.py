@@ -16,7 +16,7 @@ from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.header import layout_by_position
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.orderbook.rules import INSERT_LETTERS, LETTERS, MESSAGES, ROWS, BookRules
+from tidemill.formats.orderbook.rules import INSERT_LETTERS, LETTERS, MESSAGES, BookRules
 from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.rows.malformed import MODE, fail_fast
 from tidemill.formats.text.line_ends import Bytes
@@ -38,21 +38,28 @@ YES_NO = Kind("true or false", _yes)
 
 
 BOOK = Option(
-    "book", choice(*INSERT_LETTERS), None, "which side of the book the table holds", shown="none: it must be given"
+    "book",
+    choice(*INSERT_LETTERS),
+    None,
+    "which side of the book the table holds, or both",
+    shown="none: it must be given",
 )
 BROKERS = Option("brokers", number(1, 2**31 - 1), 10, "how many brokers there are")
 DETERMINISTIC = Option("deterministic", YES_NO, True, "brokers follow from order ids")
 INSERT_ONLY = Option("insertOnly", YES_NO, False, "orders are never taken out")
+PARTIAL_CANCELS = Option("partialCancels", YES_NO, False, "a message C takes its volume off an order")
 BOOK_OPTIONS = OptionGroup(
-    "Order books", "Tables `USING orderbook`.", (BOOK, BROKERS, DETERMINISTIC, INSERT_ONLY, MODE)
+    "Order books",
+    "Tables `USING orderbook`.",
+    (BOOK, BROKERS, DETERMINISTIC, INSERT_ONLY, PARTIAL_CANCELS, MODE),
 )
 
 
 class OrderBookFormat:
     """Lines of five fields, ``t,id,action,volume,price``, read as CSV without quotes.
 
-    **Rows.** Messages that can concern this book, in file order; the others (orders of the other side, ``X``, ``C``,
-    ``T``) are not counted. -0.0 is read as 0.0.
+    **Rows.** Messages that can concern this book, in file order; the others (orders of the other side, ``X``, ``T``,
+    and ``C`` unless ``partialCancels`` is set) are not counted. -0.0 is read as 0.0.
 
     **Malformed rows.** A field that is missing or bad, or an action that is not one of ``BSEFDXCT``
     (``bad_action``): the message is left out, also in mode PERMISSIVE, since no message can be half applied.
@@ -77,11 +84,17 @@ def parse_rules(options: Mapping[str, str]) -> BookRules:
     book = BOOK.of(options)
     if book is None:
         raise BOOK.bad("", BOOK.kind.wanted)
-    return BookRules(INSERT_LETTERS[book], BROKERS.of(options), DETERMINISTIC.of(options), INSERT_ONLY.of(options))
+    return BookRules(
+        INSERT_LETTERS[book],
+        BROKERS.of(options),
+        DETERMINISTIC.of(options),
+        INSERT_ONLY.of(options),
+        PARTIAL_CANCELS.of(options),
+    )
 
 
-def row_order(declared: Schema) -> tuple[int, ...]:
-    """For each declared column, which column of ``ROWS`` it is: by name if all names are theirs, else by place.
+def row_order(declared: Schema, rows: Schema) -> tuple[int, ...]:
+    """For each declared column, which column of ``rows`` it is: by name if all names are theirs, else by place.
 
     Raises
     ------
@@ -89,16 +102,16 @@ def row_order(declared: Schema) -> tuple[int, ...]:
         TM4030 when the columns are not those of an order book.
     """
     names = [n.lower() for n in declared.names]
-    if sorted(names) == sorted(ROWS.names):
-        order = tuple(ROWS.names.index(n) for n in names)
+    if sorted(names) == sorted(rows.names):
+        order = tuple(rows.names.index(n) for n in names)
     else:
-        order = tuple(range(len(ROWS)))
-    if len(declared) != len(ROWS) or any(f.type != ROWS.types[i] for f, i in zip(declared, order, strict=True)):
+        order = tuple(range(len(rows)))
+    if len(declared) != len(rows) or any(f.type != rows.types[i] for f, i in zip(declared, order, strict=True)):
         raise TidemillError(
             "TM4030",
             "an order book has other columns",
             got=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in declared),
-            hint=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in ROWS),
+            hint=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in rows),
         )
     return order
 
@@ -136,7 +149,7 @@ class OrderBookReader:
             tuple(columns),
             len(columns),
             None,
-            self._rules.insert,
+            self._rules.letters,
             self._needed,
         )
         return LineSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
@@ -146,7 +159,7 @@ class OrderBookReader:
 class _MessageBuilder(RowBuilder):
     """Rows of messages, without those that cannot concern the book."""
 
-    insert: str
+    letters: str
     wanted: tuple[int, ...]
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
@@ -158,7 +171,7 @@ class _MessageBuilder(RowBuilder):
         if known.true_count < len(known):
             unknown = np.flatnonzero(~known.to_numpy(zero_copy_only=False))
             errors = self._with_unknown(errors, data, position, rows.positions[unknown])
-        concern = pc.is_in(actions, value_set=pa.array([self.insert, "E", "F", "D"]))
+        concern = pc.is_in(actions, value_set=pa.array(list(self.letters)))
         columns = [_positive_zero(rows.batch.column(i).filter(concern)) for i in self.wanted]
         names = [MESSAGES.names[i] for i in self.wanted]
         kept = rows.positions[concern.to_numpy(zero_copy_only=False)]

@@ -1,15 +1,17 @@
-"""What an exchange's messages mean for one side of its order book.
+"""What an exchange's messages mean for its order book, or for one side of it.
 
 For a message (t, id, action, volume, price):
 
-- ``B`` on bids, ``S`` on asks: the order ``id`` is booked. One of that id that is booked already is replaced in
-  the book without a deletion: its row stays in the table.
+- ``B`` on bids, ``S`` on asks, either on both: the order ``id`` is booked. One of that id that is booked already is
+  replaced in the book without a deletion: its row stays in the table.
 - ``E``: a booked order loses the message's volume; what is left is booked with its own t and price, and nothing
   is left when it is 0 or less.
 - ``F``, ``D``: a booked order goes.
-- ``X``, ``C``, ``T``, and orders of the other side: nothing. So ``C`` (a partial cancel) leaves the book unchanged.
+- ``C`` (a partial cancel): as ``E`` if the rules say so, else nothing.
+- ``X``, ``T``, and orders of the other side: nothing.
 
-The rules are those of the order-book adaptor of DBToaster, whose benchmark queries use such tables.
+The rules are those of the order-book adaptor of DBToaster, whose benchmark queries use such tables; partial cancels
+and tables of both sides are additions.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from tidemill.schema import Field, Schema
 LETTERS = "BSEFDXCT"
 """Every action; any other letter is a malformed row."""
 
-INSERT_LETTERS = {"bids": "B", "asks": "S"}
-"""Which letter books an order, by book."""
+INSERT_LETTERS = {"bids": "B", "asks": "S", "both": "BS"}
+"""Which letters book an order, by book."""
 
 MESSAGES = Schema(
     (
@@ -49,17 +51,20 @@ ROWS = Schema(
         Field("price", pa.float64(), False),
     )
 )
-"""Columns of the table."""
+"""Columns of a table of one side."""
+
+ROWS_OF_BOTH = Schema((*ROWS, Field("side", pa.string(), False)))
+"""Columns of a table of both sides; a side is the letter that booked the order, ``B`` or ``S``."""
 
 
 @dataclass(frozen=True)
 class BookRules:
-    """One side of a book.
+    """One side of a book, or both.
 
     Parameters
     ----------
-    insert : str
-        The letter that books an order: ``B`` or ``S``.
+    inserts : str
+        The letters that book an order: ``B``, ``S`` or both.
     brokers : int
         Number of brokers; a broker is given to each order by its id.
     deterministic : bool
@@ -67,12 +72,25 @@ class BookRules:
         whenever the message is read again.
     insert_only : bool
         Whether deletions are left out: the table only grows.
+    partial_cancels : bool
+        Whether ``C`` takes its volume off an order.
     """
 
-    insert: str
+    inserts: str
     brokers: int
     deterministic: bool
     insert_only: bool
+    partial_cancels: bool = False
+
+    @property
+    def rows(self) -> Schema:
+        """Columns of the table."""
+        return ROWS if len(self.inserts) == 1 else ROWS_OF_BOTH
+
+    @property
+    def letters(self) -> str:
+        """The actions that can concern the book: those that book an order, then E, F, D, then C if it does."""
+        return f"{self.inserts}EFDC" if self.partial_cancels else f"{self.inserts}EFD"
 
     def broker_ids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """The broker of each order; the remainder has the sign of the id, as in C and SQL."""

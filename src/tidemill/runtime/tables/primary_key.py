@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.orderbook.format import row_order
-from tidemill.formats.orderbook.rules import ROWS
+from tidemill.formats.orderbook.format import parse_rules, row_order
 from tidemill.options.option import lowered
 from tidemill.options.tables import OP_COLUMN
 from tidemill.plan.sql.statements import CreateTable
@@ -58,12 +57,19 @@ def with_primary_key(statement: CreateTable) -> CreateTable:
     return replace(statement, schema=Schema(fields), primary_key=key)
 
 
+def with_book_columns(statement: CreateTable) -> CreateTable:
+    """The statement with the columns of an order book, if it leaves them out. TM4003 for its options."""
+    if statement.format != ORDER_BOOK or len(statement.schema):
+        return statement
+    return replace(statement, schema=parse_rules(lowered(statement.options)).rows)
+
+
 def _order_book(statement: CreateTable) -> CreateTable:
-    """Columns may be left out; no column is ever NULL; the key is the order id."""
-    declared = statement.schema if len(statement.schema) else ROWS
-    order = row_order(declared)
+    """No column is ever NULL; the key is the order id."""
+    rows, declared = parse_rules(lowered(statement.options)).rows, statement.schema
+    order = row_order(declared, rows)
     schema = Schema(tuple(replace(f, nullable=False) for f in declared))
-    key = declared.names[order.index(ROWS.names.index("id"))]
+    key = declared.names[order.index(rows.names.index("id"))]
     if statement.primary_key and tuple(n.lower() for n in statement.primary_key) != (key.lower(),):
         raise TidemillError(
             "TM2034",

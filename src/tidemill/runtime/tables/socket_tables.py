@@ -14,13 +14,13 @@ from tidemill.formats.reading.codecs import CODEC_OPTIONS
 from tidemill.formats.records.sized_records import SizeRules
 from tidemill.formats.records.spooled_records import RecordFormat, Records, RowWidth, records_of
 from tidemill.formats.registry import lookup
-from tidemill.options.kinds import INTERVAL, choice, size
+from tidemill.options.kinds import INTERVAL, TEXT, choice, size
 from tidemill.options.option import Option, OptionGroup
 from tidemill.options.tables import PATH, RETAIN_BYTES, STATIC
 from tidemill.schema import Schema
 from tidemill.sources.sockets.endpoints import parse_endpoints
 from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
-from tidemill.sources.sockets.inlet import InletOptions, no_boundary
+from tidemill.sources.sockets.inlet import LINES, InletOptions, no_boundary
 
 FRAMING: Option[Literal["lines", "length"]] = Option(
     "framing", choice("lines", "length"), "lines", "a message ends with a newline, or has its length first"
@@ -36,10 +36,18 @@ MESSAGE_TIMEOUT = Option(
 SPOOL_BYTES = Option(
     "maxSpoolBytes", size(least="1m"), 1 << 30, "how much may wait to be read, before senders wait", shown="1g"
 )
+GREETING = Option(
+    "greeting",
+    TEXT,
+    "",
+    f"sent to a server when it has been connected to; `{LINES}` stands for how many lines the table has received",
+    shown="nothing",
+)
+_MOST_GREETING = 4096
 SOCKET_OPTIONS = OptionGroup(
     "Sockets",
     "Tables whose `path` is the address of sockets or standard input.",
-    (FRAMING, LENGTH_BYTES, LENGTH_ORDER, MESSAGE_BYTES, MESSAGE_TIMEOUT, SPOOL_BYTES, RETAIN_BYTES),
+    (FRAMING, LENGTH_BYTES, LENGTH_ORDER, MESSAGE_BYTES, MESSAGE_TIMEOUT, SPOOL_BYTES, GREETING, RETAIN_BYTES),
 )
 
 
@@ -76,7 +84,21 @@ def parse_inlet(format_name: str, schema: Schema, options: Mapping[str, str]) ->
     timeout = MESSAGE_TIMEOUT.of(options) / 1e6
     if timeout <= 0:
         raise MESSAGE_TIMEOUT.bad(options[MESSAGE_TIMEOUT.key], "a time such as 30s, 500ms or 5 minutes")
-    return InletOptions(framing, timeout, SPOOL_BYTES.of(options), boundary)
+    return InletOptions(framing, timeout, SPOOL_BYTES.of(options), boundary, _greeting(options, framing))
+
+
+def _greeting(options: Mapping[str, str], framing: Framing | RowFraming | RecordFraming) -> str:
+    greeting = GREETING.of(options)
+    if not greeting:
+        return ""
+    endpoints = parse_endpoints(options[PATH.key])
+    if any(e.listens or e.is_stdin for e in endpoints):
+        raise GREETING.bad(greeting, "a path of servers that are connected to, such as tcp://host:port")
+    if len(greeting.encode()) > _MOST_GREETING:
+        raise GREETING.bad(f"{greeting[:20]}...", f"at most {_MOST_GREETING} bytes")
+    if LINES in greeting and (len(endpoints) > 1 or not isinstance(framing, Framing) or framing.kind != "lines"):
+        raise GREETING.bad(greeting, f"one server that sends lines: {LINES} are those received from it")
+    return greeting
 
 
 def _lines(options: Mapping[str, str], most: int) -> Framing:

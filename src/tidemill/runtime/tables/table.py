@@ -46,7 +46,7 @@ from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
-from tidemill.runtime.tables.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
+from tidemill.runtime.tables.primary_key import DEBEZIUM, ORDER_BOOK, with_book_columns, with_primary_key
 from tidemill.runtime.tables.socket_tables import check_socket, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
 from tidemill.runtime.tables.table_options import alterable, alterable_names, is_for_format, known_options
@@ -219,7 +219,7 @@ class Table:
             return False
         if self.inferred and not len(statement.schema):
             return {n.lower() for n in statement.primary_key} == {n.lower() for n in self.primary_key}
-        made = with_primary_key(with_columns(statement))
+        made = with_primary_key(with_columns(with_book_columns(statement)))
         first = Schema(tuple(f for f in self.declared if f.name not in self.added))
         return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
 
@@ -355,6 +355,7 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         TM4001 to TM4004 for format and options, TM2011 for opColumn, TM5001 and TM5002 for the path, TM5075 to TM5078
         for the queue; as :func:`with_primary_key` for the key.
     """
+    statement = with_book_columns(statement)
     inferred = not len(statement.schema) and statement.format in INFERABLE
     options = lowered(statement.options)
     path = PATH.of(options) or ""

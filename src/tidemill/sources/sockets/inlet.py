@@ -12,6 +12,8 @@ from tidemill.sources.sockets.spool import Spool
 BUFFER_BYTES = 256 << 10
 """Bytes of messages that are collected before they are written."""
 
+LINES = "{lines}"
+
 _RETRY_SECONDS = 1.0
 
 
@@ -32,12 +34,16 @@ class InletOptions:
     boundary : callable
         Given messages with their newlines, the offset after the first message that the table's format does not take to
         be complete, since a quote is open at its end; -1 if there is none. The spool begins a segment there.
+    greeting : str
+        What is sent to a peer to which a connection has been opened. ``LINES`` in it stands for how many lines have
+        been received from all connections.
     """
 
     framing: Framing | RowFraming | RecordFraming = field(default_factory=Framing)
     message_timeout: float = 30.0
     most_unread: int = 1 << 30
     boundary: Callable[[bytes | bytearray], int] = no_boundary
+    greeting: str = ""
 
 
 class Inlet:
@@ -112,6 +118,11 @@ class Inlet:
             self._unwritten[0] = b"" if at < 0 else batch[at:]
             if not self._unwritten[0]:
                 self._unwritten.pop(0)
+
+    def greeting(self) -> bytes:
+        """What is sent to a peer now."""
+        count = sum(part.count(b"\n") for part in (self._buffer, *self._unwritten))
+        return self.options.greeting.replace(LINES, str(self.spool.lines + count)).encode()
 
     @property
     def unread(self) -> int:

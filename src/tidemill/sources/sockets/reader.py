@@ -491,7 +491,20 @@ class SocketReader:
             self._again(table, connection, self._dial)
             return
         _keep_alive(opened)
+        try:
+            _send(opened, connection.inlet.greeting())
+        except OSError as error:
+            connection.failed(f"the greeting cannot be sent: {error.strerror or error}")
+            self._shut(connection)
+            self._again(table, connection, self._dial)
+            return
         self._opened(table, connection, opened)
+
+
+def _send(opened: socket.socket, greeting: bytes) -> None:
+    """Send a greeting, which the buffer of a new connection has room for."""
+    if greeting and opened.send(greeting) < len(greeting):
+        raise BlockingIOError("no room for it")
 
 
 def _keep_alive(opened: socket.socket) -> None:

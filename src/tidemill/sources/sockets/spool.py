@@ -1,10 +1,10 @@
 """The durable spool of one table: the messages of its connections, in append-only files.
 
-A segment is a file of complete messages (lines, or records of a binary format) after a header line; its name is the
-number of bytes of messages before it. Until a segment is synced, a file of marks beside it has the end and checksum of
-each batch. After a crash a segment is truncated after its last intact batch, so it never ends within a message.
-Batches survive a crash of the process once :meth:`Spool.append` has returned, of the machine once :meth:`Spool.sync`
-has.
+A segment is a file of complete messages (lines, or records of a binary format) after a header line; its name has the
+numbers of bytes and of lines of messages before it. Until a segment is synced, a file of marks beside it has the end
+and checksum of each batch. After a crash a segment is truncated after its last intact batch, so it never ends within a
+message. Batches survive a crash of the process once :meth:`Spool.append` has returned, of the machine once
+:meth:`Spool.sync` has.
 
 One thread appends; any thread may list segments, sync, or delete complete segments.
 """
@@ -32,7 +32,12 @@ _MARK = struct.Struct("<QI")
 
 def base_of(path: str) -> int:
     """Bytes of messages before a segment."""
-    return int(Path(path).stem)
+    return int(Path(path).stem.partition("-")[0])
+
+
+def _lines_before(path: Path) -> int:
+    """Lines before a segment; 0 where its name does not have them."""
+    return int(path.stem.partition("-")[2] or 0)
 
 
 @dataclass
@@ -74,6 +79,7 @@ class Spool:
         self._unsynced: dict[Path, None] = {}
         directory.mkdir(parents=True, exist_ok=True)
         self._segments = self._recovered()
+        self._lines = _lines_up_to(self._segments[-1].path) if self._segments else 0
 
     def _recovered(self) -> list[Segment]:
         """The segments of an earlier process, truncated after their last intact batch; synced batches are kept."""
@@ -83,7 +89,7 @@ class Spool:
             if marks.exists():
                 _cut(path, _whole(path, marks))
                 self._unsynced[path] = None
-            found.append(Segment(path, int(path.stem), path.stat().st_size))
+            found.append(Segment(path, base_of(path.name), path.stat().st_size))
         for marks in self.directory.glob(f"*{_MARKS}"):
             if not marks.with_suffix(_SUFFIX).exists():
                 marks.unlink()
@@ -106,6 +112,7 @@ class Spool:
         with self._lock:
             self._unsynced[segment.path] = None
             segment.size += len(batch)
+            self._lines += bytes(batch).count(b"\n")
         if segment.size >= self._segment_bytes:
             self._end()
 
@@ -115,10 +122,13 @@ class Spool:
 
     def _begin(self) -> None:
         base = self._segments[-1].end if self._segments else 0
-        path = self.directory / f"{base:020d}{_SUFFIX}"
-        if self._segments and self._segments[-1].path == path:  # without a message: of a process that died just then
+        path = self.directory / f"{base:020d}-{self._lines}{_SUFFIX}"
+        if self._segments and self._segments[-1].base == base:  # without a message: of a process that died just then
             with self._lock:
-                self._segments.pop()
+                empty = self._segments.pop()
+            if empty.path != path:  # it does not say how many lines are before it
+                empty.path.unlink()
+                empty.path.with_suffix(_MARKS).unlink(missing_ok=True)
         # The marks are there before the segment: one without marks counts as synced.
         self._marks = os.open(path.with_suffix(_MARKS), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -148,6 +158,12 @@ class Spool:
         """Bytes of messages appended so far, those of deleted segments included."""
         with self._lock:
             return self._segments[-1].end if self._segments else 0
+
+    @property
+    def lines(self) -> int:
+        """Lines appended so far, those of deleted segments included."""
+        with self._lock:
+            return self._lines
 
     @property
     def begin(self) -> int:
@@ -215,6 +231,13 @@ def _whole(path: Path, marks: Path) -> int:
                 break
             size = end
     return size
+
+
+def _lines_up_to(segment: Path) -> int:
+    """Lines of messages up to the end of a segment."""
+    with segment.open("rb") as file:
+        count = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+    return _lines_before(segment) + count - HEAD.count(b"\n")
 
 
 def _cut(path: Path, size: int) -> None:

@@ -65,11 +65,11 @@ class ApplyChangelog(Operation):
 
 @dataclass(frozen=True)
 class ApplyBook(Operation):
-    """Applies the messages of an exchange to one side of its order book.
+    """Applies the messages of an exchange to its order book, or to one side of it.
 
-    ``orders`` holds the live orders by id: a weight, then t, volume and price. ``contents`` is the multiset of
-    the table's rows, id first: what is read. ``row_order`` says for each column of the table which of (t, id,
-    broker, volume, price) it is.
+    ``orders`` holds the live orders by id: a weight, then t, volume and price, and for both sides the place of the
+    order's side in the rules. ``contents`` is the multiset of the table's rows, id first: what is read. ``row_order``
+    says for each column of the table which of (t, id, broker, volume, price, side) it is.
     """
 
     messages: ArrangeMessages

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidemill.formats.orderbook.format import row_order
-from tidemill.formats.orderbook.rules import MESSAGES, ROWS
+from tidemill.formats.orderbook.rules import MESSAGES, BookRules
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.expressions import Ref
@@ -28,8 +28,8 @@ from tidemill.task.program import (
     multiset_table,
 )
 
-_BOOK_KEY = (1, 0, 2, 3, 4)
-"""Columns of ``ROWS`` in the order of the contents' key: id first."""
+_BOOK_KEY = (1, 0, 2, 3, 4, 5)
+"""Columns of a book's rows in the order of the contents' key: id first, last that of tables of both sides."""
 
 
 def message_steps(source: TableSource) -> tuple[ScanStep, ArrangeMessages, ApplyChangelog | ApplyBook]:
@@ -37,7 +37,7 @@ def message_steps(source: TableSource) -> tuple[ScanStep, ArrangeMessages, Apply
     changelog = source.changelog
     assert changelog is not None
     if changelog.book is not None:
-        return _book_steps(source, changelog)
+        return _book_steps(source, changelog, changelog.book)
     rows = changelog.rows
     others = tuple(i for i in range(len(rows)) if i not in changelog.key)
     sign, place = len(rows), len(rows) + 1
@@ -48,8 +48,12 @@ def message_steps(source: TableSource) -> tuple[ScanStep, ArrangeMessages, Apply
     return ScanStep(source, rows.names, sequenced=True), arrange, apply
 
 
-def _book_steps(source: TableSource, changelog: Changelog) -> tuple[ScanStep, ArrangeMessages, ApplyBook]:
-    floats = (pa.float64(), pa.float64(), pa.float64())
+def _book_steps(
+    source: TableSource, changelog: Changelog, book: BookRules
+) -> tuple[ScanStep, ArrangeMessages, ApplyBook]:
+    values: list[pa.DataType] = [pa.float64(), pa.float64(), pa.float64()]
+    if "side" in book.rows.names:
+        values.append(pa.int64())
     layout = _message_layout(source, (pa.int64(),), (pa.float64(), pa.string(), pa.float64(), pa.float64()))
     place = len(MESSAGES) + 1
     arrange = ArrangeMessages((1, place), (0, 2, 3, 4), layout)
@@ -57,10 +61,10 @@ def _book_steps(source: TableSource, changelog: Changelog) -> tuple[ScanStep, Ar
         f"orders:{source.uid}",
         (KeyColumn(pa.int64()),),
         1,
-        (pa.int64(), *floats),
-        (MergeOp.SUM, *(MergeOp.LAST for _ in floats)),
+        (pa.int64(), *values),
+        (MergeOp.SUM, *(MergeOp.LAST for _ in values)),
     )
-    apply = ApplyBook(arrange, changelog, orders, _contents(source, changelog), row_order(changelog.rows))
+    apply = ApplyBook(arrange, changelog, orders, _contents(source, changelog), row_order(changelog.rows, book.rows))
     return ScanStep(source, MESSAGES.names, sequenced=True), arrange, apply
 
 
@@ -74,7 +78,8 @@ def _contents(source: TableSource, changelog: Changelog) -> StateTable:
     """The table's rows as stored."""
     name = f"table:{source.uid}"
     if changelog.book is not None:
-        return multiset_table(name, tuple(ROWS.types[i] for i in _BOOK_KEY), 1)
+        stored = changelog.book.rows.types
+        return multiset_table(name, tuple(stored[i] for i in _BOOK_KEY[: len(stored)]), 1)
     types = changelog.rows.types
     others = tuple(t for i, t in enumerate(types) if i not in changelog.key)
     return StateTable(
@@ -92,7 +97,7 @@ def contents_plan(source: TableSource) -> ReadPlan:
     assert changelog is not None
     rows = changelog.rows
     if changelog.book is not None:
-        stored = [_BOOK_KEY.index(i) for i in row_order(rows)]
+        stored = [_BOOK_KEY.index(i) for i in row_order(rows, changelog.book.rows)]
     else:
         order = [*changelog.key, *(i for i in range(len(rows)) if i not in changelog.key)]
         stored = [order.index(i) for i in range(len(rows))]
@@ -104,7 +109,9 @@ def message_key(source: TableSource) -> tuple[int, ...]:
     """The columns of the table's rows that choose the partition."""
     changelog = source.changelog
     assert changelog is not None
-    return changelog.key if changelog.book is None else (row_order(changelog.rows).index(_BOOK_KEY[0]),)
+    if changelog.book is None:
+        return changelog.key
+    return (row_order(changelog.rows, changelog.book.rows).index(_BOOK_KEY[0]),)
 
 
 def append_only(source: TableSource) -> bool:
