@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def test_a_seed_decides_the_trace(tmp_path: Path) -> None:
     assert len(lines) == 20_000
     times = [int(t) for t, *_ in lines]
     assert times == sorted(times) and times[0] >= 34_200_000
-    gaps = [b - a for a, b in zip(times, times[1:])]
+    gaps = [b - a for a, b in pairwise(times)]
     assert max(gaps) > 2000 and times.count(times[100]) > 10, "there are bursts"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -32,6 +33,7 @@ from tidemill.runtime.epoch import coordinator
 from tidemill.runtime.job import exchange_file, resident_epochs
 from tidemill.runtime.job.exchange_file import ExchangeFile, TooLargeError
 from tidemill.runtime.job.exchange_server import Exchange, ExchangeServer
+from tidemill.runtime.job.resident_epochs import SharedStage
 from tidemill.runtime.job.resident_host import OVER, EpochHost
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
 from tidemill.runtime.spark.messages import LostError, receive, send
@@ -49,6 +51,7 @@ def own_stage(spark: SparkSession) -> None:
     if shared is not None:
         for user in list(shared._looks):
             shared.leave(user)
+        shared.close()
 
 
 def opened(mill_factory: MillFactory, data: Path, name: str = "root", **settings: object) -> Mill:
@@ -233,9 +236,10 @@ def test_mills_share_the_stage_that_takes_over(mill_factory: MillFactory, tmp_pa
     assert before.closed and stage_of(one) is stage_of(two) is not before
     assert sums(one) == {1: (2, 2)} and sums(two) == {1: (2, 4)}
     one.close()
-    assert not stage_of(two).closed
+    after = stage_of(two)
+    assert not after.closed
     two.close()
-    assert stage_of(two).closed
+    assert after.closed
 
 
 def test_mills_share_a_stage_of_another_size(
@@ -255,7 +259,7 @@ def test_mills_share_a_stage_of_another_size(
     stage_of(two).close()
     end = time.monotonic() + 60
     told: list[tuple[str, ...]] = []
-    while len(told) < 2 or stage_of(one).closed or not stage_of(one).connected:
+    while len(told) < 2 or one._coordinator._jobs._shared.missing_since() is not None:  # type: ignore[attr-defined]
         assert time.monotonic() < end
         for name, mill in (("one", one), ("two", two)):
             write(tmp_path / name, len(told), [(1, 1)])
@@ -291,31 +295,95 @@ def test_the_kernel_ends_connections_to_hosts_that_are_gone(mill_factory: MillFa
     stage_of(mill).give_back([task])
 
 
-def test_a_missing_task_is_told_once_each_time(
+def test_missing_tasks_are_told_once_each_time(
     mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, warnings = tmp_path / "data", []
     mill = opened(mill_factory, data)
     wait_for_tasks(mill)
     monkeypatch.setattr(resident_epochs, "_PATIENCE", 0.0)
-    for number in range(6):
-        stage = stage_of(mill)
-        if number == 3:  # there is one meanwhile
-            end = time.monotonic() + 60
-            while not stage.connected:
-                assert time.monotonic() < end
-                mill.advance()
-                stage = stage_of(mill)
-            wait_for_tasks(mill)
-        else:
-            monkeypatch.setattr(ResidentStage, "connected", False)
+    for number, since in enumerate((1.0, 1.0, 1.0, None, 2.0, 2.0)):
+        monkeypatch.setattr(SharedStage, "missing_since", lambda _, since=since: since)
         write(data, number, [(1, 1)])
         report = mill.advance()
         assert report is not None
         warnings.append([w[:6] for w in report.warnings])
-        monkeypatch.undo()
-        monkeypatch.setattr(resident_epochs, "_PATIENCE", 0.0)
-    assert warnings == [["TM1043"], [], [], [], [], ["TM1043"]], "the first epoch without a task begins the time"
+    assert warnings == [[], ["TM1043"], [], [], [], ["TM1043"]], "the first epoch without a task begins the time"
+
+
+def test_a_stage_that_begins_anew_is_no_matter_for_a_warning(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither after an idle time, nor when that happens within an epoch."""
+    data = tmp_path / "data"
+    mill = opened(mill_factory, data)
+    wait_for_tasks(mill)
+    monkeypatch.setattr(resident_epochs, "_PATIENCE", 0.2)
+    time.sleep(0.5)
+    stage_of(mill)._given = ()  # as if Spark gave tasks something else now
+    write(data, 0, [(1, 1)])
+    report = mill.advance()
+    assert report is not None
+    assert report.warnings == ()
+    monkeypatch.undo()
+    wait_for_tasks(mill)
+    stage = stage_of(mill)
+
+    def ended(*_: object) -> list[TaskReport]:
+        stage.close()
+        raise LostError
+
+    monkeypatch.setattr(resident_epochs, "_run", ended)
+    write(data, 1, [(1, 1)])
+    report = mill.advance()
+    assert report is not None
+    assert (report.resident, report.warnings) == (False, ())
+    assert sums(mill) == {1: (2, 2)}
+
+
+def test_a_driver_that_cannot_listen_runs_jobs(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it can."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    data = tmp_path / "data"
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "create_server", full)
+        mill = opened(mill_factory, data)
+        patch.setattr(resident_epochs, "_PATIENCE", 0.0)
+        for number in range(2):
+            write(data, number, [(1, 1)])
+            report = mill.advance()
+            assert report is not None and not report.resident
+        assert len(report.warnings) == 1 and "Too many open files" in report.warnings[0]
+    monkeypatch.setattr(resident_epochs, "_LOOK_SECONDS", 0.0)
+    write(data, 2, [(1, 1)])
+    mill.advance()
+    wait_for_tasks(mill)
+    write(data, 3, [(1, 1)])
+    report = mill.advance()
+    assert report is not None
+    assert (report.resident, report.warnings) == (True, ())
+    stage = stage_of(mill)
+    mill.close()
+    assert stage.closed and mill.spark.sparkContext not in resident_epochs._stages
+
+
+def test_a_stage_whose_tasks_never_begin_ends_at_once(spark: SparkSession) -> None:
+    """Also when it is closed before its job is there."""
+    for _ in range(5):
+        begin = time.monotonic()
+        stage = ResidentStage(spark.sparkContext, EpochHost(), 10_000, "too many")
+        stage.close()
+        assert not any(thread.is_alive() for thread in stage._threads)
+        assert time.monotonic() - begin < 30
+    end = time.monotonic() + 60
+    while spark.sparkContext.statusTracker().getActiveStageIds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_task_in_use_makes_an_epoch_a_job(mill_factory: MillFactory, tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ class Exchange:
             if some not in fetched:
                 yield from read([some])
                 continue
-            for data in fetched.pop(some):
-                yield from records_of(memoryview(data), 0, data.size)
+            for data, length in fetched[some]:
+                yield from records_of(memoryview(data), 0, length)
 
     def _asked(self, some: Slices) -> Any:
         client = self._clients.get(some.address)
@@ -121,9 +121,10 @@ class Exchange:
             self._clients.popitem()[1].close()
 
 
-def _fetched(stream: Any) -> list[pa.Buffer]:
+def _fetched(stream: Any) -> list[tuple[pa.Buffer, int]]:
+    """Bytes, and how many of them are records."""
     try:
-        return [chunk.data.column(0).buffers()[1] for chunk in stream]
+        return [(chunk.data.column(0).buffers()[1], len(chunk.data)) for chunk in stream]
     except (pa.ArrowException, flight.FlightError) as error:
         raise _unreachable(error) from error
 

@@ -13,6 +13,7 @@ or is lost runs as a job: nothing was sealed by what went before.
 
 from __future__ import annotations
 
+import math
 import pickle
 import secrets
 import socket
@@ -90,15 +91,15 @@ class ResidentEpochs:
     def __init__(self, context: SparkContext, look: Look, jobs: Jobs, warn: Callable[[str], None]) -> None:
         self._jobs, self._warn = jobs, warn
         self._local = local_slots(str(context.master)) is not None
-        self._missing: float | None = time.monotonic()
-        """Since when there is no task."""
+        self._found_missing: float | None = None
+        """When an epoch first found tasks missing that have not come since."""
         self._told = False
         self._shared = _join(context, self, look)
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
         stage = self._shared.newest()
-        self._tell_of_none(stage)
+        self._tell_of_missing(stage)
         tasks = stage.take(min(plan.partitions, stage.tasks)) if stage is not None and _fits(plan, work, stage) else []
         if not tasks:
             return self._jobs.run(plan, supersteps, work)
@@ -107,7 +108,8 @@ class ResidentEpochs:
             reports = _run(tasks, plan, supersteps, work)
         except (LostError, _FailedError) as error:
             stage.forget(tasks)  # those that live connect again
-            self._warn(_failed(error).message())
+            if not stage.closed:  # for another one that takes over
+                self._warn(_failed(error).message())
             return self._jobs.run(plan, supersteps, work)
         except BaseException:
             stage.forget(tasks)  # their answers are still to come
@@ -115,18 +117,19 @@ class ResidentEpochs:
         stage.give_back(tasks)
         return without_errors(reports)
 
-    def _tell_of_none(self, stage: ResidentStage | None) -> None:
-        """Warn when there has been no task for longer than it takes executors to begin; again after there was one."""
-        if stage is not None and stage.connected:
-            self._missing, self._told = None, False
+    def _tell_of_missing(self, stage: ResidentStage | None) -> None:
+        """Warn when epochs have found tasks missing for longer than it takes executors to begin; again after that."""
+        since, now = self._shared.missing_since(), time.monotonic()
+        if since is None:
+            self._found_missing, self._told = None, False
             return
-        now = time.monotonic()
-        if self._missing is None:
-            self._missing = now
-        if not self._told and (now - self._missing > _PATIENCE or (stage is None and self._local)):
+        if self._found_missing is None or since > self._found_missing:
+            self._found_missing = now
+        none = not self._shared.has_slots
+        if not self._told and (now - self._found_missing > _PATIENCE or (none and self._local)):
             self._told = True
-            none = "Spark has no slot for one beside those for jobs" if stage is None else "no task has begun"
-            self._warn(_no_task(self._shared.failure or none).message())
+            said = "Spark has no slot for one beside those for jobs" if none else "not all of them have begun"
+            self._warn(_no_task(self._shared.failure or said).message())
 
     def close(self) -> None:
         """End the stage, unless another mill of this Spark context uses it."""
@@ -147,7 +150,7 @@ def _failed(error: Exception) -> TidemillError:
 def _no_task(said: str) -> TidemillError:
     return TidemillError(
         "TM1043",
-        "there is no resident task, and epochs run as Spark jobs",
+        "resident tasks are missing, and epochs run as Spark jobs",
         got=said,
         hint="give Spark more slots, two or more in each executor: these tasks keep theirs; or leave `mode` at `auto`",
     )
@@ -159,14 +162,15 @@ def _no_task(said: str) -> TidemillError:
 class SharedStage:
     """The stage of a Spark context, for all mills that use it.
 
-    It begins anew when it has failed, and when the slots that it may take or what Spark gives to tasks has changed.
+    It begins anew when it has failed, and when the slots that it may take or what Spark gives to tasks has changed. No
+    mill waits for that: the others run jobs meanwhile.
 
     Attributes
     ----------
     stage : ResidentStage or None
-        None while there is no slot for one.
+        None while there is no slot for one, and while one ends.
     failure : str or None
-        Why there is no task, where the last stage has failed.
+        Why tasks are missing, where the last stage has failed.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -175,50 +179,82 @@ class SharedStage:
         self._clustered = local_slots(str(context.master)) is None
         self._looks: dict[ResidentEpochs, Look] = {}
         self._slots = ResidentSlots(0)
-        self._looked = 0.0
+        self._looked = -_LOOK_SECONDS
+        self._renewing = False
+        self._missing_since = time.monotonic()
         self.stage: ResidentStage | None = None
         self.failure: str | None = None
 
-    def join(self, user: ResidentEpochs, look: Look) -> None:
-        """Begin the stage for its first user, and anew for one that needs more tasks."""
+    def add(self, user: ResidentEpochs, look: Look) -> None:
+        """Have a user, perhaps one that needs more tasks: :meth:`newest` begins the stage for it."""
         with self._lock:
             self._looks[user] = look
-            self._renew_where_needed(look_now=True)
+            self._looked = -math.inf
 
     def leave(self, user: ResidentEpochs) -> bool:
-        """Returns whether nobody uses the stage any more; it has ended then. A user may leave twice."""
+        """Returns whether nobody uses the stage any more. A user may leave twice."""
         with self._lock:
             self._looks.pop(user, None)
-            if self._looks:
-                return False
-            if self.stage is not None:
-                self.stage.close()
-            return True
+            return not self._looks
+
+    def close(self) -> None:
+        """End the stage, when nobody uses it."""
+        with self._lock:
+            ended, self.stage = self.stage, None
+        if ended is not None:
+            ended.close()
 
     def newest(self) -> ResidentStage | None:
         """The stage for the next epoch."""
         with self._lock:
-            if self._looks:
-                self._renew_where_needed(look_now=False)
-            if self.stage is not None and self.stage.connected:
-                self.failure = None
-            return self.stage
+            if self._renewing or not self._looks or not self._must_renew():
+                return self.stage
+            self._renewing, slots = True, self._slots
+            self._missing_since = self.missing_since() or time.monotonic()
+            ended, self.stage = self.stage, None
+        begun = None
+        try:
+            if ended is not None:
+                ended.close()  # before others begin: Spark would send those to the slots that it leaves
+            begun = _begun(self._context, slots)
+        except OSError as error:
+            self.failure = f"the driver cannot listen for tasks: {error.strerror or error}"
+        finally:
+            with self._lock:
+                self._renewing = False
+                if self._looks:
+                    self.stage, begun = begun, None
+            if begun is not None:
+                begun.close()  # all have left meanwhile
+        return self.stage
 
-    def _renew_where_needed(self, look_now: bool) -> None:
+    def _must_renew(self) -> bool:
         stage, before, now = self.stage, self._slots, time.monotonic()
         ended = stage is None or stage.closed or stage.failure is not None
-        if stage is not None and stage.failure is not None:
+        if stage is not None and (stage.failure or stage.missing_since is None):
             self.failure = stage.failure
-        looks = look_now or ((ended or self._clustered) and now - self._looked > _LOOK_SECONDS)
+        looks = (ended or self._clustered or self._looked == -math.inf) and now - self._looked > _LOOK_SECONDS
         if looks:
             self._looked = now
             found = [look() for look in self._looks.values()]
             self._slots = ResidentSlots(max(s.tasks for s in found), max(s.per_executor for s in found))
-        changed = before != self._slots or (stage is not None and not ended and not stage.is_current())
-        if changed or (ended and looks):
-            if stage is not None:
-                stage.close()
-            self.stage = _begun(self._context, self._slots)
+        if stage is None and not self._slots.tasks:
+            return False
+        return (
+            before != self._slots or (ended and looks) or (stage is not None and not ended and not stage.is_current())
+        )
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether there is room for a stage."""
+        return self._slots.tasks > 0
+
+    def missing_since(self) -> float | None:
+        """Since when not all tasks of the stage are there, in seconds of the monotonic clock; None if they are."""
+        stage = self.stage
+        if stage is not None and stage.complete and stage.failure is None:
+            return stage.missing_since
+        return self._missing_since  # of the stage before it
 
 
 _stages: WeakKeyDictionary[SparkContext, SharedStage] = WeakKeyDictionary()
@@ -230,15 +266,23 @@ def _join(context: SparkContext, user: ResidentEpochs, look: Look) -> SharedStag
         shared = _stages.get(context)
         if shared is None:
             shared = _stages[context] = SharedStage(context)
-        shared.join(user, look)
-        return shared
+        shared.add(user, look)
+    try:
+        shared.newest()
+    except BaseException:
+        _leave(shared, user)
+        raise
+    return shared
 
 
 def _leave(shared: SharedStage, user: ResidentEpochs) -> None:
     with _stages_lock:
-        if shared.leave(user):
+        ended = shared.leave(user)
+        if ended:
             for context in [c for c, s in _stages.items() if s is shared]:
                 del _stages[context]
+    if ended:
+        shared.close()
 
 
 def _begun(context: SparkContext, slots: ResidentSlots) -> ResidentStage | None:

@@ -30,6 +30,7 @@ _MOST_FAILURES = 4
 """Failures of the stage, one soon after the other without an answer in between, that are taken for its end."""
 _GONE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 """Seconds until the kernel asks an idle peer, between two questions, and how many; ms for what it does not confirm."""
+_CLOSE_SECONDS = 30.0
 _LONG = 60.0
 """Seconds for which a stage ran that is no failure soon after the one before."""
 
@@ -76,6 +77,10 @@ class ResidentStage:
         self.closed = False
         self.welcomed = False
         """Whether any task has connected."""
+        self.complete = False
+        """Whether all tasks have been connected at a time."""
+        self.missing_since: float | None = time.monotonic()
+        """Since when that is not so, as far as is known."""
         self.failure: str | None = None
         """Why the stage is not run any more, except by :meth:`close`."""
         conf = context.getConf()
@@ -92,10 +97,12 @@ class ResidentStage:
         for thread in self._threads:
             thread.start()
 
-    @property
-    def connected(self) -> bool:
-        """Whether there is a task, free or in use, as far as is known."""
-        return bool(self._open)
+    def _note_missing(self) -> None:
+        """Under the lock, after tasks have come or gone."""
+        if len(self._open) >= self.tasks:
+            self.complete, self.missing_since = True, None
+        elif self.missing_since is None:
+            self.missing_since = time.monotonic()
 
     def is_current(self) -> bool:
         """Whether tasks that begin now would have the same environment variables and Python packages."""
@@ -119,6 +126,7 @@ class ResidentStage:
         for connection in [connection for connection in self._free if _has_ended(connection)]:
             self._free.remove(connection)
             del self._open[connection]
+            self._note_missing()
             _end(connection)
         return len(self._free)
 
@@ -134,6 +142,7 @@ class ResidentStage:
         for connection in connections:
             with self._lock:
                 self._open.pop(connection, None)
+                self._note_missing()
             _end(connection)
 
     def _accept(self) -> None:
@@ -166,6 +175,7 @@ class ResidentStage:
                 self._came += 1
                 self._open[connection] = place, self._came
                 self._free.add(connection)
+                self._note_missing()
                 self._lock.notify_all()
         if not taken:
             connection.close()
@@ -200,16 +210,22 @@ class ResidentStage:
             self.closed = True
             self._ending.set()
             open_, self._open, self._free = self._open, {}, set()
-        with suppress(Exception):  # the session may be stopped
-            self._context.cancelJobGroup(self._group)
+            self._note_missing()
+        self._cancel()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for connection in open_:
             _end(connection)
+        end = time.monotonic() + _CLOSE_SECONDS
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout=30)
+            while thread is not threading.current_thread() and thread.is_alive() and time.monotonic() < end:
+                thread.join(timeout=0.2)
+                self._cancel()  # a job that has begun just now
+
+    def _cancel(self) -> None:
+        with suppress(Exception):  # the session may be stopped
+            self._context.cancelJobGroup(self._group)
 
 
 def _given_to_tasks(context: Any) -> tuple[object, ...]:
