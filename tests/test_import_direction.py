@@ -14,13 +14,13 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
-    {"cli", "pipelines", "testing"},
+    {"cli", "algos", "pipelines", "testing"},
     {"serve"},
     {"mill", "loader"},
     {"spark_source", "runtime"},
-    {"plan", "sinks"},
+    {"plan", "sinks", "exchange"},
     {"task"},
-    {"sources", "formats", "state", "exchange"},
+    {"sources", "formats", "state"},
     {"kernels", "connectors", "objectstore", "options", "schema", "ddl", "errors", "config", "zones", "observing"},
 )
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other, except

@@ -53,19 +53,24 @@ class PlainBook:
             available = sum(o.left for o in self._good(r.letter, price))
             if not fault and r.type == matching.ALL_OR_NOTHING and available < r.volume:
                 fault = matching.NOT_FILLED
+            if not fault and any(o.id == r.id for o in self.orders):
+                fault = matching.DUPLICATE
             if fault:
-                self._say("J", 0, r.owner, 0, r.volume, r.price, fault)
+                self._say("J", r.id, r.owner, 0, r.volume, r.price, fault)
                 return
-            id_, self.next_id = self.next_id, self.next_id + 1
+            id_, self.next_id = r.id or self.next_id, self.next_id + (not r.id)
             self._say(r.letter, id_, r.owner, 0, r.volume, price or 0, r.volume)
-            left = self._match(id_, r.owner, r.letter, price, r.volume)
-            if left and r.type == matching.LIMIT:
+            booked = r.type == matching.BOOKED
+            left = r.volume if booked else self._match(id_, r.owner, r.letter, price, r.volume)
+            if left and (booked or r.type == matching.LIMIT):
                 self._rest(id_, r.letter, r.owner, r.price, left)
             elif left:
                 self._say("D", id_, r.owner, 0, left, 0, 0)
             return
         order = next((o for o in self.orders if o.id == r.id), None)
-        if r.letter not in "DXR":
+        if r.letter in "EF":
+            self._executed(r, order)
+        elif r.letter not in "DXR":
             self._say("J", r.id, r.owner, 0, 0, 0, matching.UNKNOWN_REQUEST)
         elif order is None or order.owner != r.owner:
             reason = matching.UNKNOWN_ORDER if order is None else matching.NOT_OWNER
@@ -81,6 +86,17 @@ class PlainBook:
         else:
             order.left -= r.volume
             self._say("C", r.id, r.owner, 0, r.volume, order.price, order.left)
+
+    def _executed(self, r: Request, order: Order | None) -> None:
+        if order is None or (r.letter == "E" and r.volume <= 0):
+            reason = matching.UNKNOWN_ORDER if order is None else matching.BAD_VOLUME
+            self._say("J", r.id, r.owner, 0, r.volume, 0, reason)
+            return
+        taken = order.left if r.letter == "F" else min(order.left, r.volume)
+        order.left -= taken
+        self._say("E" if order.left else "F", r.id, order.owner, 0, taken, order.price, order.left)
+        if not order.left:
+            self.orders.remove(order)
 
     def _replace(self, r: Request, order: Order) -> None:
         fault = self._fault(matching.LIMIT, r.volume, r.price)
@@ -98,15 +114,15 @@ class PlainBook:
                 self._rest(r.id, order.side, r.owner, r.price, left)
 
     def _fault(self, type_: int, volume: int, price: int) -> int:
-        if self.halted:
+        if self.halted and type_ != matching.BOOKED:
             return matching.HALTED
         if not 0 < volume <= matching.MOST_VOLUME:
             return matching.BAD_VOLUME
         if volume % self.lot:
             return matching.BAD_LOT
-        if type_ not in range(4):
+        if type_ not in range(5):
             return matching.BAD_TYPE
-        if type_ != matching.MARKET and not 0 < price <= matching.MOST_PRICE:
+        if type_ != matching.MARKET and not int(type_ != matching.BOOKED) <= price <= matching.MOST_PRICE:
             return matching.BAD_PRICE
         return matching.BAD_TICK if type_ != matching.MARKET and price % self.tick else 0
 

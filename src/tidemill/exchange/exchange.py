@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tidemill.exchange import rejections
-from tidemill.exchange.book import SIDES, Book
-from tidemill.exchange.matching import REJECTED, Messages, Requests
+from tidemill.exchange.book import SIDES, Book, Resting
+from tidemill.exchange.matching import BOOKED, BUY, EXECUTED, FILLED, REJECTED, SELL, Messages, Requests
 from tidemill.exchange.wire import MESSAGE, REQUEST, Records
 
 
@@ -74,30 +74,55 @@ class Exchange:
         if len(self.symbols) < len(self.instruments) or not self.instruments:
             raise ValueError("an exchange has one or more symbols, each once")
         self.books = [Book(one.tick, one.lot) for one in self.instruments]
+        self._replayed: dict[int, Book] = {}
         self._clock = clock or _since_midnight
         self._journals = [Journal(keep) for _ in self.instruments]
 
     def execute(self, requests: Records) -> Answered:
         """Carry out a batch of ``REQUEST``, in order."""
+        allowed = requests.copy()
+        letter, type_ = allowed["letter"], allowed["type"]
+        allowed["id"][(letter == BUY) | (letter == SELL)] = 0
+        letter[(letter == EXECUTED) | (letter == FILLED)] = 0
+        type_[type_ == BOOKED] = -1
+        return self._execute(allowed, {})
+
+    def replay(self, requests: Records, apart: bool = False) -> Answered:
+        """Carry out requests out of a trace: also E and F, and new orders that have numbers or are only booked.
+
+        Parameters
+        ----------
+        apart : bool
+            Whether they change a book of their own, where they meet no orders of clients.
+        """
+        if apart:
+            for symbol in np.unique(requests["symbol"]).tolist():
+                one = self.instruments[symbol]
+                self._replayed.setdefault(symbol, Book(one.tick, one.lot))
+        return self._execute(requests, self._replayed if apart else {})
+
+    def _execute(self, requests: Records, books: Mapping[int, Book]) -> Answered:
         symbol = requests["symbol"]
         ends = [*(np.flatnonzero(symbol[1:] != symbol[:-1]) + 1).tolist(), len(requests)]
         found, places, begin = [np.zeros(0, MESSAGE)], [np.zeros(0, np.int64)], 0
         for end in ends if len(requests) else []:
             part = requests[begin:end]
-            for messages, request in self._executed(part, int(symbol[begin])):
+            for messages, request in self._executed(part, int(symbol[begin]), books):
                 found.append(messages)
                 places.append(request + begin)
             begin = end
         return Answered(np.concatenate(found), np.concatenate(places))
 
-    def _executed(self, requests: Records, symbol: int) -> list[tuple[Records, npt.NDArray[np.int64]]]:
+    def _executed(
+        self, requests: Records, symbol: int, books: Mapping[int, Book]
+    ) -> list[tuple[Records, npt.NDArray[np.int64]]]:
         now = self._clock()
         if symbol >= len(self.books):
             return [(_unknown(requests, symbol, now), np.arange(len(requests)))]
         columns = [np.ascontiguousarray(requests[name]) for name in ("letter", "type", "id", "volume", "price")]
         columns.insert(3, requests["broker"].astype(np.int64))
         found = []
-        for part in self.books[symbol].execute_batch(Requests(*columns)):
+        for part in books.get(symbol, self.books[symbol]).execute_batch(Requests(*columns)):
             messages = _records(part, symbol, now)
             self._journals[symbol].append(messages)
             found.append((messages, part.request.copy()))
@@ -129,14 +154,21 @@ class Exchange:
         """
         return self._journals[symbol].since(sequence, most)
 
+    def orders(self, symbol: int) -> Iterator[Resting]:
+        """The orders that rest, of each side in the order in which they trade; those that trade apart come last."""
+        books = [self.books[symbol], *([self._replayed[symbol]] if symbol in self._replayed else [])]
+        for book in books:
+            for side in SIDES:
+                yield from book.orders(side)
+
     def snapshot(self, symbol: int) -> Records:
         """The orders that rest, as if each had been accepted now, those of a price in their order.
 
         All have the number of the newest message: a listener goes on with the messages since then.
         """
-        book, now = self.books[symbol], self._clock()
-        found = np.zeros(len(book), MESSAGE)
-        rows = [(ord(side), o.owner, o.id, o.volume, o.price) for side in SIDES for o in book.orders(side)]
+        now = self._clock()
+        rows = [(ord(o.side), o.owner, o.id, o.volume, o.price) for o in self.orders(symbol)]
+        found = np.zeros(len(rows), MESSAGE)
         if rows:
             letters, brokers, ids, volumes, prices = zip(*rows, strict=True)
             found["letter"], found["broker"], found["id"], found["price"] = letters, brokers, ids, prices

@@ -26,9 +26,10 @@ BUY, SELL, DELETE, CANCEL, REPLACE = (ord(c) for c in "BSDXR")
 EXECUTED, FILLED, REDUCED, REJECTED = (ord(c) for c in "EFCJ")
 """Letters of messages beside those of requests: executed in part, in full, partly cancelled, rejected."""
 
-LIMIT, MARKET, IMMEDIATE, ALL_OR_NOTHING = range(4)
+LIMIT, MARKET, IMMEDIATE, ALL_OR_NOTHING, BOOKED = range(5)
 """What an order does with the part that meets no other: it rests; it is deleted (twice, a market order has no price);
-the whole order is rejected unless all of it is executed at once."""
+the whole order is rejected unless all of it is executed at once. One that is booked meets none, and rests also while
+trading is halted: it comes from a trace, as do requests E and F, which execute a part or all of an order."""
 
 MOST_VOLUME = 1 << 40
 MOST_PRICE = 1 << 50
@@ -37,6 +38,7 @@ _ANY_PRICE = -(1 << 62)
 
 UNKNOWN_REQUEST, UNKNOWN_ORDER, NOT_OWNER, BAD_VOLUME, BAD_LOT = range(1, 6)
 BAD_PRICE, BAD_TICK, BAD_TYPE, HALTED, NOT_FILLED = range(6, 11)
+DUPLICATE = 15
 """Reasons of a rejection."""
 
 FREE, NEXT_ID, HALT, LOT, TICK, RESTING = range(6)
@@ -70,7 +72,11 @@ class State(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """A batch. ``id`` is that of an order that exists, for D, X and R; ``type`` is that of a new order."""
+    """A batch.
+
+    ``id`` is that of an order that exists, for D, X, R, E and F; for a new order its number, or 0 for the next one.
+    ``type`` is that of a new order.
+    """
 
     letter: Letters
     type: npt.NDArray[np.int8]
@@ -120,6 +126,8 @@ def execute(book: State, requests: Requests, begin: int, out: Messages) -> tuple
             used = _cancel(book, requests, at, out, used)
         elif letter == REPLACE:
             used = _replace(book, requests, at, out, used)
+        elif letter in (EXECUTED, FILLED):
+            used = _executed(book, requests, at, out, used)
         else:
             used = _say(out, used, REJECTED, at, requests.id[at], requests.owner[at], 0, 0, 0, UNKNOWN_REQUEST)
     return len(requests.letter), used
@@ -189,17 +197,17 @@ def _most_messages(book: State, requests: Requests, at: int) -> int:
 @njit(nogil=True)
 def _fault(book: State, type_: int, volume: int, price: int) -> int:
     """Why an order with these numbers is rejected, or 0."""
-    if book.numbers[HALT]:
+    if book.numbers[HALT] and type_ != BOOKED:
         return HALTED
     if volume <= 0 or volume > MOST_VOLUME:
         return BAD_VOLUME
     if volume % book.numbers[LOT]:
         return BAD_LOT
-    if type_ < LIMIT or type_ > ALL_OR_NOTHING:
+    if type_ < LIMIT or type_ > BOOKED:
         return BAD_TYPE
     if type_ == MARKET:
         return 0
-    if price <= 0 or price > MOST_PRICE:
+    if price < int(type_ != BOOKED) or price > MOST_PRICE:  # a market order of a trace has none
         return BAD_PRICE
     return BAD_TICK if price % book.numbers[TICK] else 0
 
@@ -213,13 +221,19 @@ def _new(book: State, requests: Requests, at: int, out: Messages, used: int) -> 
     least = _ANY_PRICE if type_ == MARKET else (price if side else -price)
     if not fault and type_ == ALL_OR_NOTHING and _available(book, 1 - side, least, volume) < volume:
         fault = NOT_FILLED
+    id_ = requests.id[at]
+    if not fault and id_ and _find(book, id_) != _NONE:
+        fault = DUPLICATE
     if fault:
-        return int(_say(out, used, REJECTED, at, 0, owner, 0, volume, price, fault))
-    id_ = book.numbers[NEXT_ID]
-    book.numbers[NEXT_ID] += 1
+        return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, price, fault))
+    if not id_:
+        id_ = book.numbers[NEXT_ID]
+        book.numbers[NEXT_ID] += 1
     used = _say(out, used, letter, at, id_, owner, 0, volume, 0 if type_ == MARKET else price, volume)
-    left, used = _match(book, at, id_, owner, side, least, volume, out, used)
-    if left and type_ == LIMIT:
+    left = volume
+    if type_ != BOOKED:
+        left, used = _match(book, at, id_, owner, side, least, volume, out, used)
+    if left and type_ in (LIMIT, BOOKED):
         _rest(book, id_, owner, side, -price if side else price, left)
     elif left:
         used = _say(out, used, DELETE, at, id_, owner, 0, left, 0, 0)
@@ -291,6 +305,23 @@ def _cancel(book: State, requests: Requests, at: int, out: Messages, used: int) 
     left = book.order_left[order]
     _remove(book, order)
     return int(_say(out, used, DELETE, at, id_, owner, 0, left, price, 0))
+
+
+@njit(nogil=True)
+def _executed(book: State, requests: Requests, at: int, out: Messages, used: int) -> int:
+    """Execute a part of an order (E), or all of it (F), at its price, with nobody that is known."""
+    id_, owner, volume = requests.id[at], requests.owner[at], requests.volume[at]
+    order = _find(book, id_)
+    if order == _NONE:
+        return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, 0, UNKNOWN_ORDER))
+    if requests.letter[at] == EXECUTED and volume <= 0:
+        return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, 0, BAD_VOLUME))
+    before, price, owner = book.order_left[order], abs(book.order_key[order]), book.order_owner[order]
+    if requests.letter[at] == EXECUTED and volume < before:
+        _reduce(book, order, volume)
+        return int(_say(out, used, EXECUTED, at, id_, owner, 0, volume, price, before - volume))
+    _remove(book, order)
+    return int(_say(out, used, FILLED, at, id_, owner, 0, before, price, 0))
 
 
 @njit(nogil=True)

@@ -9,6 +9,7 @@ BAD_LINE, UNKNOWN_SYMBOL, TOO_LONG, LISTENERS_LISTEN = range(11, 15)
 """Reasons beside those of matching."""
 
 _NUMBERED = {
+    matching.DUPLICATE: ("TM9515", "there is such an order already", "a trace gives each order another number"),
     matching.UNKNOWN_REQUEST: ("TM9501", "there is no such request", "B, S, D, X and R are requests"),
     matching.UNKNOWN_ORDER: ("TM9502", "there is no such order", "it was executed or deleted, or never accepted"),
     matching.NOT_OWNER: ("TM9503", "the order is another broker's", "only who has sent an order changes it"),

@@ -128,6 +128,12 @@ class ExchangeServer:
         self._tell(answered, requests, sender)
         return answered
 
+    def replay(self, requests: Records, apart: bool) -> Answered:
+        """Carry out requests out of a trace, and tell: :meth:`Exchange.replay`."""
+        answered = self.exchange.replay(requests, apart)
+        self._tell(answered, requests, None)
+        return answered
+
     def leave(self, broker: int) -> None:
         """Delete the orders of a broker, and tell."""
         self._tell(self.exchange.leave(broker), np.zeros(0, REQUEST), None)
