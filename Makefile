@@ -7,7 +7,7 @@ DATA := var/nycflights13
 # Else each of some hundred processes compiles all modules again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples tpch tpcds nexmark large model faults recovery
+.PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples feed tpch tpcds nexmark large model faults recovery
 .PHONY: shredder memory soak clean lock
 
 demo: $(STAMP) prepare data  ## the flights example, end to end
@@ -41,6 +41,9 @@ bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
 
 chaos: $(STAMP)  ## the long form of the crash tests: processes killed, every format and codec at every point of an epoch
 	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k "crash or kill"
+
+feed: $(STAMP)  ## views over the feed of an exchange are its book, over millions of messages; MESSAGES=2000000
+	TIDEMILL_FEED=$(or $(MESSAGES),2000000) $(BIN)/python -m pytest tests/exchange/test_feed.py
 
 fuzz: $(STAMP)  ## random queries against Spark and DuckDB; QUERIES=2000, TIDEMILL_SEED=n repeats a run
 	TIDEMILL_QUERIES=$(or $(QUERIES),200) $(BIN)/python -m pytest -s tests/equivalence/test_random_queries.py

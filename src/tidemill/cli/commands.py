@@ -192,6 +192,42 @@ def _say(line: str) -> None:
 
 
 @app.command()
+def trade(
+    strategies: Annotated[
+        list[str], typer.Argument(metavar="STRATEGY...", help="sobi, maker, momentum, random, or file.py:Class.")
+    ],
+    trace: Annotated[Path, typer.Option("--trace", help="File of lines t,id,action,volume,price; may be compressed.")],
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="[STRATEGY.]NAME=VALUE", help="An option of a strategy; repeatable."),
+    ] = None,
+    step: Annotated[int, typer.Option("--step", min=1, help="Milliseconds of the trace between two epochs.")] = 1000,
+    policy: Annotated[
+        str, typer.Option("--policy", help="Orders trade with those of the trace (all), or each other only (live).")
+    ] = "all",
+    most_position: Annotated[int, typer.Option("--most-position", min=0, help="Most that a strategy may hold.")] = (
+        10_000
+    ),
+    fee: Annotated[int, typer.Option("--fee", min=0, help="Of a trade, in millionths of its value.")] = 0,
+    tick: Annotated[int, typer.Option("--tick", min=1, help="Unit of prices.")] = 1,
+    report: Annotated[Path | None, typer.Option("--report", help="Directory for a page and tables of each.")] = None,
+    master: Master = None,
+    mode: Mode = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the mill; repeatable.")
+    ] = None,
+) -> None:
+    """Back-test strategies over a trace: they follow views of its order book, and trade at a simulated exchange."""
+    from tidemill.algos.account import Limits
+    from tidemill.cli.settings import settings
+    from tidemill.cli.trade import back_test, policy_of
+
+    chosen = settings(master, None, _assignments(mode, given))
+    limits = Limits(position=most_position)
+    back_test(strategies, options or [], trace, step, policy_of(policy), limits, fee, tick, report, chosen)
+
+
+@app.command()
 def query(
     statement: Annotated[str, typer.Argument(help="SELECT, SHOW, DESCRIBE or EXPLAIN [INCREMENTAL] over views.")],
     root: MaybeRoot = None,

@@ -29,7 +29,8 @@ EXECUTED, FILLED, REDUCED, REJECTED = (ord(c) for c in "EFCJ")
 LIMIT, MARKET, IMMEDIATE, ALL_OR_NOTHING, BOOKED = range(5)
 """What an order does with the part that meets no other: it rests; it is deleted (twice, a market order has no price);
 the whole order is rejected unless all of it is executed at once. One that is booked meets none, and rests also while
-trading is halted: it comes from a trace, as do requests E and F, which execute a part or all of an order."""
+trading is halted: it comes from a trace, as do requests E and F, which execute a part or all of an order. An E, X or D
+that is booked has what is to be left of the order as its price, and says nothing where there is no more than that."""
 
 MOST_VOLUME = 1 << 40
 MOST_PRICE = 1 << 50
@@ -287,6 +288,10 @@ def _cancel(book: State, requests: Requests, at: int, out: Messages, used: int) 
     """Take away an order (D), or so much of it (X)."""
     id_, owner, volume = requests.id[at], requests.owner[at], requests.volume[at]
     order = _find(book, id_)
+    if requests.type[at] == BOOKED:
+        volume = _above(book, order, requests.price[at])
+        if volume <= 0:
+            return used
     fault = 0
     if order == _NONE:
         fault = UNKNOWN_ORDER
@@ -308,10 +313,20 @@ def _cancel(book: State, requests: Requests, at: int, out: Messages, used: int) 
 
 
 @njit(nogil=True)
+def _above(book: State, order: int, left: int) -> int:
+    """How much more there is of an order than is to be left of it."""
+    return 0 if order == _NONE else int(book.order_left[order] - left)
+
+
+@njit(nogil=True)
 def _executed(book: State, requests: Requests, at: int, out: Messages, used: int) -> int:
     """Execute a part of an order (E), or all of it (F), at its price, with nobody that is known."""
     id_, owner, volume = requests.id[at], requests.owner[at], requests.volume[at]
     order = _find(book, id_)
+    if requests.type[at] == BOOKED:
+        volume = _above(book, order, requests.price[at])
+        if volume <= 0:
+            return used
     if order == _NONE:
         return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, 0, UNKNOWN_ORDER))
     if requests.letter[at] == EXECUTED and volume <= 0:

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.exchange.book import Book
 from tidemill.exchange.chance import Ints
 from tidemill.exchange.exchange import Exchange
-from tidemill.exchange.matching import BOOKED, LIMIT, REJECTED
+from tidemill.exchange.matching import BOOKED, BUY, EXECUTED, FILLED, LIMIT, MARKET, REJECTED, SELL, Requests
 from tidemill.exchange.wire import REQUEST, Records
 from tidemill.formats import open as open_format
 from tidemill.formats.base import RowError
@@ -126,15 +127,20 @@ class TraceReader:
 class Replay:
     """Replays a trace at one symbol of an exchange.
 
+    With the policy ``all`` an order of the trace that comes in may trade at once, as it did when the trace was made, or
+    with a client, or not at all; what the trace says of it later brings it down to what was left of it then. So a trace
+    that no client takes part in gives the book that it describes, whether it tells of both orders of a trade or only of
+    the one that rested.
+
     Attributes
     ----------
     requests, rejected : int
-        How many so far; of a trace that is whole the policies ``replay`` and ``live`` reject none, while with ``all``
-        an order may have been executed before its trace says so.
+        How many so far; of a trace that is whole none is rejected.
     """
 
     def __init__(self, exchange: Exchange, symbol: int = 0, policy: Policy = Policy.ALL) -> None:
-        self._symbol, self._type = symbol, LIMIT if policy is Policy.ALL else BOOKED
+        self._symbol = symbol
+        self._described = Book() if policy is Policy.ALL else None
         self.apart = policy is Policy.LIVE
         self.requests = self.rejected = 0
         if policy is Policy.REPLAY:
@@ -143,10 +149,29 @@ class Replay:
     def made(self, rows: TraceRows) -> Records:
         """The requests of rows, for :meth:`Exchange.replay`."""
         found = np.zeros(len(rows), REQUEST)
-        found["letter"], found["symbol"], found["type"] = rows.letter, self._symbol, self._type
+        found["letter"], found["symbol"], found["type"] = rows.letter, self._symbol, BOOKED
         found["id"], found["volume"], found["price"] = rows.id + FIRST_ID, rows.volume, rows.price
         found["broker"] = FIRST_BROKER + rows.id % BROKERS
+        if self._described is None:
+            booked = (found["letter"] == BUY) | (found["letter"] == SELL)
+            found["type"][~booked] = LIMIT
+            return found
+        left = self._left(self._described, found)
+        new = (found["letter"] == BUY) | (found["letter"] == SELL)
+        found["type"][new] = np.where(found["price"][new] == 0, MARKET, LIMIT)
+        found["letter"][found["letter"] == FILLED] = EXECUTED
+        found["price"][~new] = left[~new]
         return found
+
+    def _left(self, book: Book, requests: Records) -> Ints:
+        """What the trace leaves of each order, after each of its messages; 0 of one that it does not know."""
+        columns = [np.ascontiguousarray(requests[name]) for name in ("letter", "type", "id", "volume", "price")]
+        columns[1] = np.where((columns[0] == BUY) | (columns[0] == SELL), BOOKED, LIMIT).astype(np.int8)
+        columns.insert(3, requests["broker"].astype(np.int64))
+        left = np.zeros(len(requests), np.int64)
+        for part in book.execute_batch(Requests(*columns)):
+            left[part.request] = np.where(part.letter == REJECTED, 0, part.left)
+        return left
 
     def learn(self, messages: Records, count: int) -> None:
         """Count what became of so many requests."""

@@ -1,0 +1,1 @@
+"""Strategies to begin with, by their names on the command line."""

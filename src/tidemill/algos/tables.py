@@ -1,0 +1,49 @@
+"""The tables that strategies' views read, and how these views are created."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tidemill.errors import TidemillError
+
+ORDERS = "orders"
+_SIDES = """
+CREATE MATERIALIZED VIEW {name} AS
+SELECT t, id, broker_id, volume, price FROM orders WHERE side = '{side}'"""
+
+
+def orders_over(path: str, symbol: str = "") -> list[str]:
+    """Statements that create ``orders``, ``bids`` and ``asks``.
+
+    Parameters
+    ----------
+    path : str
+        Of traces, or of an exchange.
+    symbol : str
+        At that exchange.
+    """
+    options = [f"path '{path}'", "book 'both'", "partialCancels 'true'"]
+    if symbol:
+        options.append(f"greeting 'trace {symbol} {{lines}}\\n'")
+    create = f"CREATE TABLE {ORDERS} USING orderbook OPTIONS ({', '.join(options)})"
+    return [create, _SIDES.format(name="bids", side="B"), _SIDES.format(name="asks", side="S")]
+
+
+def views_of(strategies: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The views of strategies by name. TM9604 when two strategies mean different views by a name."""
+    found: dict[str, str] = {}
+    for views in strategies:
+        for name, query in views.items():
+            if found.get(name) and query and " ".join(found[name].split()) != " ".join(query.split()):
+                raise TidemillError(
+                    "TM9604", "two strategies mean different views by one name", got=name, hint="rename one of them"
+                )
+            found[name] = query or found.get(name, "")
+    return found
+
+
+def create_views(execute: Callable[[str], object], views: Mapping[str, str]) -> None:
+    """Create views, unless they exist. Errors as of statements, TM2010 for one that exists with another query."""
+    for name, query in views.items():
+        if query:
+            execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
