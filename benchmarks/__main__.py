@@ -25,6 +25,7 @@ NAMES = (
     "tiny_epoch",
     "resident_epochs",
     "order_book",
+    "exchange_feed",
     "tasks",
     "readers",
     "twenty_views",

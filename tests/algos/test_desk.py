@@ -81,8 +81,16 @@ def test_what_is_beyond_a_limit_is_not_sent() -> None:
     assert (desk.refused, desk.sent) == (6, 3)
     trading.exchange_them()
     assert len(list(trading.exchange.orders(0))) == 3
-    with pytest.raises(ValueError, match="limit, market, ioc, fok"):
-        desk.buy(1, 5, "stop")
+    for kind, price in (("stop", 5), ("fok", None), ("market", 5)):
+        with pytest.raises(ValueError, match="limit, market, ioc, fok"):
+            desk.buy(1, price, kind)
+    for volume, price in ((1.5, 5), (1, float("nan")), (1, 5.0)):
+        with pytest.raises(TypeError):
+            desk.buy(volume, price)  # type: ignore[arg-type]
+    desk.cancel_all()
+    trading.exchange_them()
+    refused = desk.refused
+    assert desk.buy(1, 0) is None and desk.sell(1, -5) is None and desk.refused == refused + 2
 
 
 def test_market_orders_and_those_that_the_exchange_rejects() -> None:
@@ -103,9 +111,9 @@ def test_a_desk_knows_what_the_exchange_knows(seed: int) -> None:
     seen: list[tuple[str, int, int]] = []
     for _ in range(200):
         for _ in range(chance.randrange(4)):
-            price = chance.choice((0, market._price + chance.randrange(-5, 6)))
+            price = chance.choice((None, market._price + chance.randrange(-5, 6)))
             act = chance.choice((trading.desk.buy, trading.desk.sell))
-            act(chance.randrange(1, 300), price, chance.choice(("limit", "ioc", "fok")))
+            act(chance.randrange(1, 300), price, "" if price is None else chance.choice(("limit", "ioc", "fok")))
         for order in trading.desk.orders:
             if chance.random() < 0.2:
                 trading.desk.cancel(order.number)

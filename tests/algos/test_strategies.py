@@ -30,6 +30,7 @@ def begun(strategy: Strategy, limits: Limits | None = None) -> tuple[Runner, lis
 def tell(runner: Runner, view: str, now: int, weight: int = 1, **row: Any) -> None:
     """An epoch adds a row, or takes it away."""
     runner.view(view, now, pa.table({**{n: [v] for n, v in row.items()}, "__weight": [weight]}), now)
+    runner.epoch(now)
 
 
 def asked(sent: list[Records]) -> list[tuple[str, int, int]]:

@@ -94,7 +94,8 @@ class PlainBook:
             return
         taken = order.left if r.letter == "F" else min(order.left, r.volume)
         order.left -= taken
-        self._say("E" if order.left else "F", r.id, order.owner, 0, taken, order.price, order.left)
+        price = r.price if r.price > 0 else order.price
+        self._say("E" if order.left else "F", r.id, order.owner, 0, taken, price, order.left)
         if not order.left:
             self.orders.remove(order)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tidemill.exchange.exchange import Exchange, Instrument
-from tidemill.exchange.market import BATCH, BROKERS, Market, MarketRules, Session, write_trace
+from tidemill.exchange.market import BATCH, FIRST_BROKER, Market, MarketRules, Session, write_trace
 from tidemill.exchange.matching import REJECTED, UNKNOWN_ORDER
 from tidemill.exchange.wire import REQUEST
 
@@ -54,7 +54,7 @@ def test_a_market_changes_its_own_orders_only(seed: int) -> None:
     """Beside another trader: nothing is rejected but changes of orders that the same batch had taken away."""
     exchange, market = Exchange([Instrument("ACME", 100)]), Market(seed, MarketRules(resting=300))
     stranger = np.zeros(1, REQUEST)
-    stranger["broker"], stranger["volume"], stranger["price"] = BROKERS + 7, 150, market.rules.price
+    stranger["broker"], stranger["volume"], stranger["price"] = 7, 150, market.rules.price
     rejected = 0
     for number in range(300):
         stranger["letter"] = ord("BS"[number % 2])
@@ -65,7 +65,7 @@ def test_a_market_changes_its_own_orders_only(seed: int) -> None:
         for message in messages[messages["letter"] == REJECTED]:
             rejected += 1
             assert (message["rejected"], int(message["id"]) in resting) == (UNKNOWN_ORDER, True), f"seed {seed}"
-    mine = {o.id for side in "BS" for o in exchange.books[0].orders(side) if o.owner <= BROKERS}
+    mine = {o.id for side in "BS" for o in exchange.books[0].orders(side) if o.owner >= FIRST_BROKER}
     assert mine == {id_ for id_, *_ in market._orders}
     assert rejected < 300 * BATCH // 10
 

@@ -94,6 +94,9 @@ def test_books_of_a_policy(policy: Policy, tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("policy", Policy)
 def test_a_trace_alone_gives_the_book_that_it_describes(policy: Policy, tmp_path: Path, seed: int) -> None:
     path = trace_in(tmp_path, 4000, seed)
+    lines = path.read_text().splitlines()
+    last = lines[-1].split(",")[0]  # some of what one request caused may be cut off
+    path.write_text("".join(f"{line}\n" for line in lines if line.split(",")[0] != last))
     described = PlainBook(1, 1)
     described.execute(plain_requests(path, BOOKED))
     exchange = Exchange([Instrument("ACME", 100)])

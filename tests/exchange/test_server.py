@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from test_exchange import Copy, random_requests, records
 
+from tidemill.exchange import matching, rejections
 from tidemill.exchange.exchange import Exchange, Instrument
 from tidemill.exchange.server import ExchangeServer, Limits
-from tidemill.exchange.wire import MESSAGE, REQUEST, Records, Role
+from tidemill.exchange.wire import MESSAGE, OWN_BROKERS, REQUEST, Records, Role
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 SECONDS = 60.0
@@ -343,5 +344,62 @@ def test_a_trace_that_cannot_go_on() -> None:
             reader, _writer = await traced(server, b"trace ACME 50\n")
             server.execute(requests[:1])
             assert (await lines_of(reader, 1)) == ["500,51,S,1,7"]
+
+    run(test)
+
+
+def test_lines_of_listeners_that_are_nothing() -> None:
+    """Also those that are blank for some and not for others, and numbers of any length; a tracer sends one line."""
+
+    async def test() -> None:
+        async with served() as server:
+            heard, ask = await connected(server, Role.LISTENER)
+            ask.write(b"since ACME " + b"9" * 200 + b"\n\x1c\nsince ACME \xc2\xb2\nsnapshot\nsince ACME 0 0\n")
+            numbers = [line.split()[4] for line in await lines_of(heard, 5)]
+            assert numbers == ["TM9514", "TM9514", "TM9514", "TM9512", "TM9514"]
+            tracer, writer = await traced(server, b"trace ACME " + b"0" * 5000)
+            assert b"one line" in await tracer.read()
+            writer.close()
+            tracer, writer = await traced(server, b"trace ACME\ntrace ACME\n")
+            assert b"one line" in await tracer.read()
+            writer.close()
+
+    run(test)
+
+
+def test_brokers_of_the_exchange_itself_are_not_those_of_clients() -> None:
+    async def test() -> None:
+        async with served(cancel_on_disconnect=True) as server:
+            market = np.zeros(1, REQUEST)
+            market["letter"], market["volume"], market["price"], market["broker"] = ord("B"), 5, 7, OWN_BROKERS + 3
+            server.execute(market)
+            reader, writer = await connected(server, Role.BINARY_INTERACTIVE)
+            requests = np.repeat(market, 2)
+            requests["letter"], requests["id"], requests["time"] = ord("D"), 1, 9
+            requests["broker"][1] = 4
+            writer.write(requests.tobytes())
+            found = await records_of(reader, 2)
+            assert found["rejected"].tolist() == [rejections.OWN_BROKER, matching.NOT_OWNER]
+            text, to_text = await connected(server, Role.INTERACTIVE)
+            to_text.write(f"1 1 {OWN_BROKERS + 3} D 0 0\n".encode())
+            assert "TM9511" in (await lines_of(text, 1))[0]
+            for one in (writer, to_text):
+                one.close()
+            while server.clients:
+                await asyncio.sleep(0.01)
+            assert len(list(server.exchange.orders(0))) == 1
+
+    run(test)
+
+
+def test_a_batch_larger_than_what_may_wait_reaches_who_reads() -> None:
+    async def test() -> None:
+        async with served(limits=Limits(waiting_bytes=1 << 16)) as server:
+            heard, _writer = await connected(server, Role.BINARY_LISTENER)
+            requests = np.zeros(20_000, REQUEST)
+            requests["letter"], requests["volume"], requests["price"] = ord("B"), 1, 7
+            server.execute(requests)
+            assert (await records_of(heard, 20_000))["sequence"][-1] == 20_000
+            assert server.dropped == 0
 
     run(test)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tidemill.exchange import rejections
-from tidemill.exchange.wire import MESSAGE, TYPES, BadLineError, Role, lines, parsed, trace_lines
+from tidemill.exchange.wire import MESSAGE, OWN_BROKERS, TYPES, BadLineError, Role, lines, parsed, trace_lines
 
 SYMBOLS = {"ACME": 0, "ZED": 1}
 
@@ -17,7 +17,7 @@ def test_requests_come_as_they_were_written(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(500):
         time, id_, price = (chance.randrange(-(2**63), 2**63) for _ in range(3))
-        broker, volume, letter = chance.randrange(2**32), chance.randrange(10**6), chance.choice("BSDXR")
+        broker, volume, letter = chance.randrange(OWN_BROKERS), chance.randrange(10**6), chance.choice("BSDXR")
         symbol, type_ = chance.choice(("ACME", "ZED")), chance.choice(TYPES)
         fields = [time, id_, broker, letter, volume, price, symbol, type_][: chance.choice((6, 7, 8))]
         line = chance.choice((" ", "  ", "\t")).join(map(str, fields)) + chance.choice(("", "\r", " "))

@@ -191,6 +191,24 @@ def test_a_client_says_how_far_it_has_come(open_place: Callable[..., Place], tmp
         assert place is not None and place.inlet.spool.lines == len(sent)
 
 
+def test_a_server_that_refuses_to_go_on_is_quoted_and_asked_less_and_less_often(
+    open_place: Callable[..., Place],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = open_place(f"tcp://127.0.0.1:{server.getsockname()[1]}", greeting="from {lines}")
+        for number in range(5):
+            peer, _ = server.accept()
+            with peer:
+                assert peer.recv(100) == b"from 0"
+                peer.sendall(b"there is no message 0")
+            until(lambda count=number: place.total("errors") == count + 1)  # type: ignore[misc]
+        (row,) = place.status()
+        assert row.last_error.endswith("were left out: there is no message 0")
+        assert (place.lines(), row.messages) == ([], 0)
+        (connection,) = place.reader._tables["t"].connections
+        assert connection.pauses >= 5
+
+
 def test_names_are_resolved_and_bad_ones_told(open_place: Callable[..., Place]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = open_place(f"tcp://localhost:{server.getsockname()[1]},tcp://no-such-host.invalid:1")

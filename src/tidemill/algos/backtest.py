@@ -1,7 +1,7 @@
 """Strategies over a trace, with a clock that is the trace's own: the same trace and seed give the same trades.
 
-Time goes in steps. In each the exchange gets the orders that strategies have sent in the one before, then the trace's
-messages of that time; what it says is a file for the mill, whose epoch brings the views up to it; then strategies are
+Time goes in steps. In each the exchange gets the trace's messages of that time, then the orders that strategies have
+sent in the step before; what it says is a file for the mill, whose epoch brings the views up to it; then strategies are
 told what was executed, what has changed, and the time. So an order is as late as a step is long.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,8 @@ class Backtest:
         As of :class:`Account`.
     tick : int
         Unit of prices, of strategies' orders and of the trace's.
+    left_out, rejected : int
+        After a run: malformed rows of the trace, and requests of it that the exchange did not take.
     """
 
     trace: Path
@@ -60,6 +63,8 @@ class Backtest:
     fee: int = 0
     tick: int = 1
     trace_mode: str = "PERMISSIVE"
+    left_out: int = 0
+    rejected: int = 0
 
     def run(self, mill: Mill, feed: Path) -> list[Runner]:
         """Run it to the end of the trace.
@@ -100,7 +105,8 @@ class _Session:
     def run(self) -> list[Runner]:
         """All steps."""
         begun = False
-        for end, rows in _steps(TraceReader(self._test.trace, self._test.trace_mode), self._test.step):
+        trace = TraceReader(self._test.trace, self._test.trace_mode)
+        for end, rows in _steps(trace, self._test.step):
             self._now = end
             if not begun:
                 begun = True
@@ -109,25 +115,31 @@ class _Session:
             self._step(rows)
         for runner in self._runners:
             runner.account.note(self._now)
+        self._test.left_out, self._test.rejected = trace.malformed, self._replay.rejected
         return self._runners
 
     def _step(self, rows: TraceRows) -> None:
+        replayed = self._exchange.replay(self._replay.made(rows), self._replay.apart).messages
+        self._replay.learn(replayed, len(rows))
         requests = np.concatenate(self._sent) if self._sent else np.zeros(0, REQUEST)
         self._sent.clear()
         answered = self._exchange.execute(requests)
-        tags = requests["time"][answered.request].tolist()
-        replayed = self._exchange.replay(self._replay.made(rows), self._replay.apart).messages
-        messages = np.concatenate([answered.messages, replayed])
+        tags = [*([0] * len(replayed)), *requests["time"][answered.request].tolist()]
+        messages = np.concatenate([replayed, answered.messages])
         changes = self._changes(messages[messages["letter"] != REJECTED])
         trades = messages["price"][(messages["letter"] == EXECUTED) | (messages["letter"] == FILLED)]
+        trades = trades[trades > 0]  # a market order of a trace that does not tell the price of its trade has none
         for runner in self._runners:
+            runner.messages(messages, self._now, tags)
             if len(trades):
                 runner.price(int(trades[-1]), self._now)
-            runner.messages(messages, self._now, [*tags, *([0] * len(replayed))])
-        for view, epoch, table in changes:
+        for _, of_epoch in groupby(changes, key=lambda change: change[1]):
+            for view, epoch, table in of_epoch:
+                for runner in self._runners:
+                    if view in runner.strategy.views:
+                        runner.view(view, epoch, table, self._now)
             for runner in self._runners:
-                if view in runner.strategy.views:
-                    runner.view(view, epoch, table, self._now)
+                runner.epoch(self._now)
         for runner in self._runners:
             runner.time(self._now)
 
@@ -151,7 +163,7 @@ class _Session:
 
 
 def _steps(trace: TraceReader, step: int) -> Iterator[tuple[int, TraceRows]]:
-    """The rows of each step in which there are some, and its end; steps begin at multiples of their length."""
+    """The rows of each step, and its end; steps begin at multiples of their length, the first with the first row."""
     waiting: list[TraceRows] = []
     end = 0
     for rows in trace:
@@ -162,12 +174,19 @@ def _steps(trace: TraceReader, step: int) -> Iterator[tuple[int, TraceRows]]:
                 if waiting:
                     yield end, _joined(waiting)
                     waiting = []
-                end = int(times[at]) // step * step + step
+                    end += step
+                begin = int(times[at]) // step * step
+                for empty in range(end, begin + 1, step) if end else ():
+                    yield empty, _NO_ROWS
+                end = begin + step
             stop = int(np.searchsorted(times, end))
             waiting.append(rows.part(at, stop))
             at = stop
     if waiting:
         yield end, _joined(waiting)
+
+
+_NO_ROWS = TraceRows(*(np.zeros(0, np.int64) for _ in range(5)))
 
 
 def _joined(parts: Sequence[TraceRows]) -> TraceRows:

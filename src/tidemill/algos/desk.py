@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 
 import numpy as np
 
@@ -72,11 +73,19 @@ class Desk:
         """Those that are not at their end, oldest first."""
         return list(self._open.values())
 
-    def buy(self, volume: int, price: int = 0, kind: str = "limit") -> int | None:
-        """Send an order; its number, or None when it is beyond a limit. An order without a price is a market order."""
+    def buy(self, volume: int, price: int | None = None, kind: str = "") -> int | None:
+        """Send an order; its number, or None when it is beyond a limit.
+
+        Parameters
+        ----------
+        volume, price : int
+            Whole numbers. An order without a price is a market order.
+        kind : str
+            ``limit`` for an order with a price, unless it is ``ioc`` or ``fok``.
+        """
         return self._order("B", volume, price, kind)
 
-    def sell(self, volume: int, price: int = 0, kind: str = "limit") -> int | None:
+    def sell(self, volume: int, price: int | None = None, kind: str = "") -> int | None:
         """As :meth:`buy`."""
         return self._order("S", volume, price, kind)
 
@@ -94,11 +103,12 @@ class Desk:
         for number in list(self._open):
             self.cancel(number)
 
-    def _order(self, side: str, volume: int, price: int, kind: str) -> int | None:
-        kind = "market" if price <= 0 else kind
-        if kind not in TYPES:
-            raise ValueError(f"an order is {', '.join(TYPES)}, not {kind!r}")
-        if self.closed or not self._allowed(side, volume):
+    def _order(self, side: str, volume: int, price: int | None, kind: str) -> int | None:
+        kind = kind or ("market" if price is None else "limit")
+        if kind not in TYPES or (kind == "market") != (price is None):
+            raise ValueError(f"an order is {', '.join(TYPES)}, all but market with a price; not {kind!r} at {price}")
+        volume, price = index(volume), 0 if price is None else index(price)
+        if self.closed or (kind != "market" and price <= 0) or not self._allowed(side, volume):
             self.refused += 1
             return None
         number, self._next = self._next, self._next + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -22,19 +21,33 @@ class FollowedView:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._rows: Counter[tuple[Any, ...]] = Counter()
+        self._rows: dict[Any, list[Any]] = {}
+
+    def forget(self) -> None:
+        """The next changes are all of the view's rows."""
+        self._rows.clear()
 
     def change(self, epoch: int, changes: pa.Table) -> ViewChange:
         """The view after an epoch."""
         names = [name for name in changes.column_names if name != WEIGHT]
         columns = [changes[name].to_pylist() for name in names]
         for *row, weight in zip(*columns, changes[WEIGHT].to_pylist(), strict=True):
-            key = tuple(row)
-            self._rows[key] += weight
-            if not self._rows[key]:
+            key = _key(row)
+            counted = self._rows.setdefault(key, [row, 0])
+            counted[1] += weight
+            if not counted[1]:
                 del self._rows[key]
-        rows = [dict(zip(names, row)) for row, count in self._rows.items() for _ in range(count)]
+        rows = [dict(zip(names, row)) for row, count in self._rows.values() for _ in range(count)]
         return ViewChange(self.name, epoch, rows, changes)
+
+
+def _key(value: Any) -> Any:
+    """A value as a key: equal for values that are the same in SQL, also for NaN, arrays and maps."""
+    if isinstance(value, dict):
+        return tuple((_key(name), _key(item)) for name, item in sorted(value.items(), key=repr))
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    return "NaN" if value != value else value
 
 
 class Runner:
@@ -82,11 +95,21 @@ class Runner:
         self._due = now + self.strategy.timer if self.strategy.timer else None
         self._call(self.strategy.on_start)
 
+    def forget(self, name: str) -> None:
+        """The next changes are all of the rows of a view; of all views for an empty name."""
+        for view in self._views.values():
+            if name in ("", view.name):
+                view.forget()
+
     def view(self, name: str, epoch: int, changes: pa.Table, now: int) -> None:
         """An epoch has changed a view that the strategy follows."""
-        change = self._views[name].change(epoch, changes)
         self._at(now)
-        self._call(self.strategy.on_view, change)
+        self._call(lambda: self.strategy.on_view(self._views[name].change(epoch, changes)))
+
+    def epoch(self, now: int) -> None:
+        """All changes of an epoch have come."""
+        self._at(now)
+        self._call(self.strategy.on_epoch)
 
     def messages(self, messages: Records, now: int, tags: list[int]) -> None:
         """The exchange says something about the strategy's orders; ``tags`` are the numbers of requests."""

@@ -46,8 +46,8 @@ class Strategy:
     Attributes
     ----------
     views : dict
-        The views that it follows: name to query, or to an empty text for one that exists. A view that does not exist
-        is created.
+        The views that it follows: name to query, or to an empty text. A view that does not exist is created; one that
+        does is followed as it is.
     timer : int
         Milliseconds between two calls of :meth:`on_timer`; 0 for none.
     desk : Desk
@@ -65,7 +65,10 @@ class Strategy:
         """Before anything else."""
 
     def on_view(self, change: ViewChange) -> None:
-        """A view that it follows has changed."""
+        """A view that it follows has changed; all changes of an epoch come one after the other."""
+
+    def on_epoch(self) -> None:
+        """All changes of an epoch have come."""
 
     def on_fill(self, fill: Fill) -> None:
         """One of its orders was executed, in part or in full."""

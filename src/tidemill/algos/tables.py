@@ -8,12 +8,12 @@ from tidemill.errors import TidemillError
 
 ORDERS = "orders"
 _SIDES = """
-CREATE MATERIALIZED VIEW {name} AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS {name} AS
 SELECT t, id, broker_id, volume, price FROM orders WHERE side = '{side}'"""
 
 
 def orders_over(path: str, symbol: str = "") -> list[str]:
-    """Statements that create ``orders``, ``bids`` and ``asks``.
+    """Statements that create ``orders``, ``bids`` and ``asks``, unless they exist.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def orders_over(path: str, symbol: str = "") -> list[str]:
     options = [f"path '{path}'", "book 'both'", "partialCancels 'true'"]
     if symbol:
         options.append(f"greeting 'trace {symbol} {{lines}}\\n'")
-    create = f"CREATE TABLE {ORDERS} USING orderbook OPTIONS ({', '.join(options)})"
+    create = f"CREATE TABLE IF NOT EXISTS {ORDERS} USING orderbook OPTIONS ({', '.join(options)})"
     return [create, _SIDES.format(name="bids", side="B"), _SIDES.format(name="asks", side="S")]
 
 
@@ -43,7 +43,7 @@ def views_of(strategies: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def create_views(execute: Callable[[str], object], views: Mapping[str, str]) -> None:
-    """Create views, unless they exist. Errors as of statements, TM2010 for one that exists with another query."""
+    """Create views, unless they exist. Errors as of statements."""
     for name, query in views.items():
         if query:
-            execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            execute(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {name} AS {query}")

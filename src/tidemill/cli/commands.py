@@ -196,7 +196,17 @@ def trade(
     strategies: Annotated[
         list[str], typer.Argument(metavar="STRATEGY...", help="sobi, maker, momentum, random, or file.py:Class.")
     ],
-    trace: Annotated[Path, typer.Option("--trace", help="File of lines t,id,action,volume,price; may be compressed.")],
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Back-test over a file of lines t,id,action,volume,price.")
+    ] = None,
+    exchange_at: Annotated[
+        str | None, typer.Option("--exchange", metavar="HOST:PORT", help="Trade at an exchange that is served there.")
+    ] = None,
+    server: ServerUrl = None,
+    symbol: Annotated[str, typer.Option("--symbol", help="What is traded at the exchange: its first symbol.")] = "ACME",
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0, help="How long; until SIGINT by default.")
+    ] = None,
     options: Annotated[
         list[str] | None,
         typer.Option("--option", metavar="[STRATEGY.]NAME=VALUE", help="An option of a strategy; repeatable."),
@@ -205,6 +215,9 @@ def trade(
     policy: Annotated[
         str, typer.Option("--policy", help="Orders trade with those of the trace (all), or each other only (live).")
     ] = "all",
+    trace_mode: Annotated[
+        str, typer.Option("--trace-mode", help="Malformed rows: PERMISSIVE or DROPMALFORMED leaves them out, FAILFAST.")
+    ] = "PERMISSIVE",
     most_position: Annotated[int, typer.Option("--most-position", min=0, help="Most that a strategy may hold.")] = (
         10_000
     ),
@@ -217,14 +230,22 @@ def trade(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the mill; repeatable.")
     ] = None,
 ) -> None:
-    """Back-test strategies over a trace: they follow views of its order book, and trade at a simulated exchange."""
+    """Run strategies that follow views of an order book: over a trace, or live at an exchange with a server's views."""
     from tidemill.algos.account import Limits
+    from tidemill.cli import remote
     from tidemill.cli.settings import settings
-    from tidemill.cli.trade import back_test, policy_of
+    from tidemill.cli.trade import back_test, check_place, policy_of, trade_live
 
-    chosen = settings(master, None, _assignments(mode, given))
+    check_place(trace, exchange_at, server)
+
     limits = Limits(position=most_position)
-    back_test(strategies, options or [], trace, step, policy_of(policy), limits, fee, tick, report, chosen)
+    if trace is None:
+        client = remote.server_for(None, server)
+        assert client is not None
+        trade_live(client, str(exchange_at), strategies, options or [], symbol, seconds, limits, fee, report)
+        return
+    chosen = settings(master, None, _assignments(mode, given))
+    back_test(strategies, options or [], trace, step, policy_of(policy), limits, fee, tick, trace_mode, report, chosen)
 
 
 @app.command()

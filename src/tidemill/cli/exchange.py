@@ -49,14 +49,18 @@ def serve(
     cancel_on_disconnect: CancelOnDisconnect = False,
     keep: Keep = _KEEP,
     market: Annotated[
-        float, typer.Option("--market", min=0, help="Requests a second of simulated traders, at the first symbol.")
+        float,
+        typer.Option(
+            "--market", min=0, max=1_000_000, help="Requests a second of simulated traders, at the first symbol."
+        ),
     ] = 0.0,
     seed: Seed = 0,
 ) -> None:
     """Serve an exchange until SIGTERM or SIGINT."""
     server = _server(symbols, host, port, cancel_on_disconnect, keep)
     tick = server.exchange.instruments[0].tick
-    rules = MarketRules(price=2_750 * tick, tick=tick)
+    tick = MarketRules.tick if tick == 1 else tick
+    rules = MarketRules(price=2_750 * tick, tick=tick, lot=server.exchange.instruments[0].lot)
     feed = run_market(server, Market(seed, rules), market) if market else None
     asyncio.run(_serve(server, feed))
 
@@ -65,7 +69,10 @@ def serve(
 def replay(
     trace: Annotated[Path, typer.Argument(help="File of lines t,id,action,volume,price; may be compressed.")],
     speed: Annotated[
-        float, typer.Option("--speed", min=0, help="1 for the times of the trace, 10 for ten times as fast, 0 for all.")
+        float,
+        typer.Option(
+            "--speed", min=0, max=1_000_000, help="1 for the times of the trace, 10 for ten times as fast, 0 for all."
+        ),
     ] = 1.0,
     policy: Annotated[
         Policy,

@@ -1,29 +1,42 @@
-"""``tidemill trade``: strategies over a trace."""
+"""``tidemill trade``: strategies over a trace, or live."""
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from tidemill.algos.account import Account, Limits
 from tidemill.algos.backtest import Backtest
+from tidemill.algos.live import Live
 from tidemill.algos.report import report_of
+from tidemill.algos.runner import Runner
 from tidemill.algos.strategies.registry import make_strategy
 from tidemill.algos.strategy import Strategy
 from tidemill.cli.running import open_mill
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.exchange.replay import Policy
+from tidemill.sources.sockets.endpoints import parse_endpoints
+
+if TYPE_CHECKING:
+    from tidemill.serve.client.client import Client
 
 
 def strategies_of(names: list[str], options: list[str]) -> dict[str, Strategy]:
     """Strategies by the names that reports have; options are ``NAME=VALUE``, or ``STRATEGY.NAME=VALUE`` for one."""
     found: dict[str, Strategy] = {}
-    for text in names:
+    short = [text.rpartition(":")[2].lower() if ":" in text else text for text in names]
+    for option in options:
+        strategy, _, _ = option.partition("=")[0].rpartition(".")
+        if strategy not in ("", *short):
+            raise TidemillError("TM9603", "the strategy has no such option", got=option, hint=f"of {', '.join(short)}")
+    for text, name in zip(names, short):
         own: dict[str, str] = {}
-        name = text.rpartition(":")[2].lower() if ":" in text else text
         for option in options:
             key, _, value = option.partition("=")
             strategy, _, field = key.rpartition(".")
@@ -37,9 +50,68 @@ def strategies_of(names: list[str], options: list[str]) -> dict[str, Strategy]:
 
 def policy_of(text: str) -> Policy:
     """A policy by its name. TM7035 for another text."""
-    if text not in list(Policy):
-        raise TidemillError("TM7035", "there is no such policy", got=text, hint=", ".join(Policy))
+    possible = [Policy.ALL.value, Policy.LIVE.value]
+    if text not in possible:
+        raise TidemillError("TM7035", "there is no such policy", got=text, hint=", ".join(possible))
     return Policy(text)
+
+
+def check_place(trace: Path | None, exchange: str | None, server: str | None) -> None:
+    """TM7036 unless there is a trace, or an exchange and a server."""
+    if (trace is None) == (exchange is None) or (exchange is None) != (server is None):
+        given = [name for name, one in (("--trace", trace), ("--exchange", exchange), ("--server", server)) if one]
+        raise TidemillError(
+            "TM7036",
+            "strategies trade over a trace, or at an exchange with the views of a server",
+            got=", ".join(given) or "neither",
+            hint="--trace FILE, or --exchange HOST:PORT and --server URL",
+        )
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """An address ``HOST:PORT``. TM5020 for another text."""
+    endpoint = parse_endpoints(text if "://" in text else f"tcp://{text}")[0]
+    if endpoint.listens or isinstance(endpoint.address, str):
+        raise TidemillError("TM5020", "the path of a socket cannot be understood", got=text, hint="HOST:PORT")
+    return endpoint.address
+
+
+def trade_live(
+    client: Client,
+    exchange: str,
+    names: list[str],
+    options: list[str],
+    symbol: str,
+    seconds: float | None,
+    limits: Limits,
+    fee: int,
+    out: Path | None,
+) -> None:
+    """Trade until a signal comes or the time is over, and print what has become of the strategies."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    _make(out)
+    live = Live(client, address_of(exchange), strategies_of(names, options), symbol, limits=limits, fee=fee)
+    _tell(live.run(stopped, seconds), out)
+
+
+def _make(out: Path | None) -> None:
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TidemillError(
+                "TM7037", "the report cannot be written", got=f"{out}: {error.strerror}", hint="another directory"
+            ) from error
+
+
+def _tell(runners: list[Runner], out: Path | None) -> None:
+    for runner in runners:
+        report = report_of(runner)
+        typer.echo(report.text())
+        if out is not None:
+            report.write(out)
 
 
 def back_test(
@@ -51,6 +123,7 @@ def back_test(
     limits: Limits,
     fee: int,
     tick: int,
+    trace_mode: str,
     out: Path | None,
     settings: Settings,
 ) -> None:
@@ -59,16 +132,14 @@ def back_test(
         raise TidemillError(
             "TM7033", "there is no such trace", got=str(trace), hint="a file of lines t,id,action,volume,price"
         )
-    test = Backtest(trace, strategies_of(names, options), step, policy, limits, Account.capital, fee, tick)
+    given = strategies_of(names, options)
+    test = Backtest(trace, given, step, policy, limits, Account.capital, fee, tick, trace_mode)
+    _make(out)
     with tempfile.TemporaryDirectory(prefix="tidemill-trade-") as place:
         feed = Path(place) / "feed"
         feed.mkdir()
         with open_mill(str(Path(place) / "root"), settings) as mill:
             runners = test.run(mill, feed)
             epochs = mill.epoch
-    typer.echo(f"{epochs:,} epochs")
-    for runner in runners:
-        report = report_of(runner)
-        typer.echo(report.text())
-        if out is not None:
-            report.write(out)
+    typer.echo(f"{epochs:,} epochs; of the trace {test.left_out:,} rows left out, {test.rejected:,} requests rejected")
+    _tell(runners, out)

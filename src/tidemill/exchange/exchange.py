@@ -75,7 +75,7 @@ class Exchange:
             raise ValueError("an exchange has one or more symbols, each once")
         self.books = [Book(one.tick, one.lot) for one in self.instruments]
         self._replayed: dict[int, Book] = {}
-        self._clock = clock or _since_midnight
+        self._clock = clock or since_midnight
         self._journals = [Journal(keep) for _ in self.instruments]
 
     def execute(self, requests: Records) -> Answered:
@@ -239,7 +239,8 @@ def _unknown(requests: Records, symbol: int, now: int) -> Records:
     return found
 
 
-def _since_midnight() -> int:
+def since_midnight() -> int:
+    """The time of this machine, in ms since midnight."""
     now = time.localtime()
     seconds = (now.tm_hour * 60 + now.tm_min) * 60 + now.tm_sec
     return seconds * 1000 + time.time_ns() // 1_000_000 % 1000

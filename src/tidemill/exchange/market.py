@@ -23,17 +23,17 @@ import numpy as np
 from tidemill.exchange.chance import Chance, Ints
 from tidemill.exchange.exchange import Exchange, Instrument
 from tidemill.exchange.matching import IMMEDIATE, LIMIT, MARKET
-from tidemill.exchange.wire import REQUEST, Records, trace_lines
+from tidemill.exchange.wire import OWN_BROKERS, REQUEST, Records, trace_lines
 
 OPENING = 34_200_000
 """9:30 in ms."""
 BATCH = 64
 """Requests that are made of what is known at one moment."""
 
-_BROKERS = {"maker": (1, 4), "patient": (5, 3), "informed": (8, 1), "follower": (9, 1), "random": (10, 2)}
-"""The first broker of each kind, and how many there are."""
+FIRST_BROKER = OWN_BROKERS + 1000
+_BROKERS = {"maker": (0, 4), "patient": (4, 3), "informed": (7, 1), "follower": (8, 1), "random": (9, 2)}
+"""The first broker of each kind, counted from ``FIRST_BROKER``, and how many there are."""
 BROKERS = sum(count for _, count in _BROKERS.values())
-"""Brokers 1 to this are the market's."""
 _NEW = (("maker", 760), ("patient", 140), ("informed", 35), ("follower", 15), ("random", 50))
 """Of a thousand new orders."""
 _BOUNDS = np.cumsum([share for _, share in _NEW])
@@ -52,8 +52,8 @@ class MarketRules:
     ----------
     price : int
         Where it begins; a multiple of ``tick``.
-    tick : int
-        Unit of prices.
+    tick, lot : int
+        Units of prices and volumes.
     resting : int
         About how many orders rest once the book is full.
     spread : int
@@ -66,6 +66,7 @@ class MarketRules:
 
     price: int = 275_000
     tick: int = 100
+    lot: int = 1
     resting: int = 10_000
     spread: int = 6
     depth: int = 2_500
@@ -133,7 +134,7 @@ class Market:
         for number, (name, _) in enumerate(_NEW):
             first, brokers = _BROKERS[name]
             chosen = kind == number
-            found["broker"][chosen] = first + chance.below(brokers, int(chosen.sum()))
+            found["broker"][chosen] = FIRST_BROKER + first + chance.below(brokers, int(chosen.sum()))
         side = np.where(kind == _INFORMED, int(value < centre), side)
         side = np.where(kind == _FOLLOWER, int(self._price < self._before), side)
         middle = np.where(kind == 0, (value + 3 * centre) // 4, centre)
@@ -143,7 +144,7 @@ class Market:
         found["letter"] = np.where(side == 0, ord("B"), ord("S"))
         found["type"] = np.where(kind < _INFORMED, LIMIT, np.where(market, MARKET, IMMEDIATE))
         found["price"] = np.where(market, 0, price * tick)
-        found["volume"] = self._sizes(count)
+        found["volume"] = self._sizes(count) * self.rules.lot
 
     def _change(self, found: Records, rows: Ints) -> None:
         """Take orders back, most of them whole; some are reduced, some get another price."""
@@ -153,12 +154,13 @@ class Market:
         orders = np.array([self._orders[place] for place in chosen], np.int64)
         found["id"][rows], found["broker"][rows], found["type"][rows] = orders[:, 0], orders[:, 1], LIMIT
         found["letter"][rows] = np.where(what == 0, ord("X"), np.where(what == 1, ord("R"), ord("D")))
-        found["volume"][rows] = np.where(what == 0, 50, np.where(what == 1, self._sizes(count), 0))
+        lots = np.where(what == 0, 50, np.where(what == 1, self._sizes(count), 0))
+        found["volume"][rows] = lots * self.rules.lot
         moved = np.maximum(self.rules.tick, orders[:, 2] + (chance.below(5, count) - 2) * self.rules.tick)
         found["price"][rows] = np.where(what == 1, moved, 0)
 
     def _sizes(self, count: int) -> Ints:
-        """Mostly round lots."""
+        """Mostly round numbers of lots."""
         sizes = _SIZES[self._chance.below(len(_SIZES), count)]
         return np.where(self._chance.below(20, count) == 0, 1 + self._chance.below(99, count), sizes)
 
@@ -168,7 +170,7 @@ class Market:
         columns = (mine[name].tolist() for name in ("letter", "id", "broker", "price"))
         for letter, id_, broker, price in zip(*columns, strict=True):
             if letter in b"BS":
-                if 1 <= broker <= BROKERS:
+                if FIRST_BROKER <= broker < FIRST_BROKER + BROKERS:
                     self._places[id_] = len(self._orders)
                     self._orders.append((id_, broker, price))
             elif letter in b"FD":
@@ -199,7 +201,8 @@ class Session:
         self.market, self.time = Market(seed, rules), OPENING
         self._chance = Chance(seed + 1)
         self._micros = OPENING * 1000
-        self.exchange = Exchange([Instrument(symbol, self.market.rules.tick)], clock=lambda: self.time, keep=1 << 16)
+        traded = Instrument(symbol, self.market.rules.tick, self.market.rules.lot)
+        self.exchange = Exchange([traded], clock=lambda: self.time, keep=1 << 16)
 
     def step(self) -> Records:
         """The messages that the next requests have caused; rejections are left out."""

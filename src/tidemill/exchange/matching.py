@@ -320,7 +320,7 @@ def _above(book: State, order: int, left: int) -> int:
 
 @njit(nogil=True)
 def _executed(book: State, requests: Requests, at: int, out: Messages, used: int) -> int:
-    """Execute a part of an order (E), or all of it (F), at its price, with nobody that is known."""
+    """Execute a part of an order (E), or all of it (F), with nobody that is known, at a price if it has one."""
     id_, owner, volume = requests.id[at], requests.owner[at], requests.volume[at]
     order = _find(book, id_)
     if requests.type[at] == BOOKED:
@@ -332,6 +332,8 @@ def _executed(book: State, requests: Requests, at: int, out: Messages, used: int
     if requests.letter[at] == EXECUTED and volume <= 0:
         return int(_say(out, used, REJECTED, at, id_, owner, 0, volume, 0, BAD_VOLUME))
     before, price, owner = book.order_left[order], abs(book.order_key[order]), book.order_owner[order]
+    if requests.type[at] != BOOKED and requests.price[at] > 0:
+        price = requests.price[at]  # of the trade
     if requests.letter[at] == EXECUTED and volume < before:
         _reduce(book, order, volume)
         return int(_say(out, used, EXECUTED, at, id_, owner, 0, volume, price, before - volume))

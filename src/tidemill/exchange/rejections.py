@@ -6,6 +6,7 @@ from tidemill.errors import TidemillError
 from tidemill.exchange import matching
 
 BAD_LINE, UNKNOWN_SYMBOL, TOO_LONG, LISTENERS_LISTEN = range(11, 15)
+OWN_BROKER = 16
 """Reasons beside those of matching."""
 
 _NUMBERED = {
@@ -23,6 +24,7 @@ _NUMBERED = {
     BAD_LINE: ("TM9511", "a line is no request", "time order broker action volume price [symbol [type]]"),
     UNKNOWN_SYMBOL: ("TM9512", "there is no such symbol", "the exchange lists its symbols when it starts"),
     TOO_LONG: ("TM9513", "a line is too long", "end requests with a newline"),
+    OWN_BROKER: ("TM9516", "the broker is one of the exchange itself", "brokers of clients are below 2147483648"),
     LISTENERS_LISTEN: ("TM9514", "a listener sends no requests", "connect as an interactive client"),
 }
 

@@ -20,21 +20,21 @@ from tidemill.exchange.book import Book
 from tidemill.exchange.chance import Ints
 from tidemill.exchange.exchange import Exchange
 from tidemill.exchange.matching import BOOKED, BUY, EXECUTED, FILLED, LIMIT, MARKET, REJECTED, SELL, Requests
-from tidemill.exchange.wire import REQUEST, Records
+from tidemill.exchange.wire import OWN_BROKERS, REQUEST, Records
 from tidemill.formats import open as open_format
 from tidemill.formats.base import RowError
 from tidemill.formats.rows.malformed import MODE, fail_fast
 
 FIRST_ID = 1 << 40
 """Number of the order 0 of a trace; clients' orders have smaller ones."""
-FIRST_BROKER = 1 << 31
+FIRST_BROKER = OWN_BROKERS
 BROKERS = 8
 """The orders of a trace are those of brokers ``FIRST_BROKER + id mod BROKERS``."""
 
 _SCHEMA = "t DOUBLE, id BIGINT, action STRING, volume DOUBLE, price DOUBLE"
 _REQUESTS = {"B": "B", "S": "S", "E": "E", "F": "F", "C": "X", "D": "D"}
 _LETTERS = np.array([ord(letter) for letter in _REQUESTS.values()], np.int64)
-_CANCEL = list(_REQUESTS).index("C")
+_CANCEL, _EXECUTED = list(_REQUESTS).index("C"), list(_REQUESTS).index("E")
 _OTHERS = "XT"
 _ACTIONS = pa.array([*_REQUESTS, *_OTHERS])
 _MOST_ID = 1 << 62
@@ -77,8 +77,8 @@ class TraceReader:
     ----------
     path : Path
     mode : str
-        What malformed rows are, as for tables: ``PERMISSIVE`` and ``DROPMALFORMED`` leave them out and count them,
-        ``FAILFAST`` ends with an error.
+        What becomes of malformed rows, also of those with numbers that are negative or not whole, as for tables:
+        ``PERMISSIVE`` and ``DROPMALFORMED`` leave them out and count them, ``FAILFAST`` ends with an error.
 
     Attributes
     ----------
@@ -107,20 +107,23 @@ class TraceReader:
         """The rows that are requests; those with a missing or bad value are counted."""
         t, id_, action, volume, price = batch.columns
         place = pc.index_in(action, value_set=_ACTIONS).fill_null(-1).to_numpy(zero_copy_only=False)
-        good = place >= 0
-        for column in (t, id_, volume, price):
-            good &= column.is_valid().to_numpy(zero_copy_only=False)
         ids = id_.fill_null(-1).to_numpy(zero_copy_only=False)
-        good &= (ids >= 0) & (ids < _MOST_ID)
+        good = (place >= 0) & (ids >= 0) & (ids < _MOST_ID)
+        numbers = []
+        for column in (t, volume, price):
+            values = column.fill_null(-1.0).to_numpy(zero_copy_only=False)
+            whole = (values >= 0) & (values < _MOST_ID) & (values == np.floor(values))  # not of NaN either
+            good &= whole
+            numbers.append(np.where(whole, values, 0).astype(np.int64))
+        good &= (place != _EXECUTED) | (numbers[1] > 0)
         if not good.all():
             row = int(np.argmin(good))
             raw = ",".join(str(value) for value in batch.slice(row, 1).to_pylist()[0].values()).encode()
             fail_fast(self._mode, [RowError(int(positions[row]), None, "bad_row", raw, True)], "mend the trace")
         self.malformed += int((~good).sum())
-        nothing = (place == _CANCEL) & (volume.fill_null(0.0).to_numpy(zero_copy_only=False) == 0)
+        nothing = (place == _CANCEL) & (numbers[1] == 0)
         kept = np.flatnonzero(good & (place < len(_REQUESTS)) & ~nothing)
-        numbers = [np.rint(column.fill_null(0.0).to_numpy(zero_copy_only=False)[kept]) for column in (t, volume, price)]
-        times, volumes, prices = (values.astype(np.int64) for values in numbers)
+        times, volumes, prices = (values[kept] for values in numbers)
         return TraceRows(times, _LETTERS[place[kept]], ids[kept], volumes, prices)
 
 
@@ -135,7 +138,8 @@ class Replay:
     Attributes
     ----------
     requests, rejected : int
-        How many so far; of a trace that is whole none is rejected.
+        How many so far; of a trace that is whole none is rejected. With ``all``, what is said of orders that are not
+        there is passed over.
     """
 
     def __init__(self, exchange: Exchange, symbol: int = 0, policy: Policy = Policy.ALL) -> None:

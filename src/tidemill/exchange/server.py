@@ -27,12 +27,26 @@ import numpy as np
 from tidemill.exchange import rejections
 from tidemill.exchange.exchange import Answered, Exchange, GapError
 from tidemill.exchange.matching import REJECTED
-from tidemill.exchange.wire import MESSAGE, MOST_LINE, REQUEST, BadLineError, Records, Role, lines, parsed, trace_lines
+from tidemill.exchange.wire import (
+    MESSAGE,
+    MOST_LINE,
+    OWN_BROKERS,
+    REQUEST,
+    BadLineError,
+    Records,
+    Role,
+    lines,
+    parsed,
+    trace_lines,
+)
 
 _ROLE = struct.Struct("<i")
 _ROLE_SECONDS = 30.0
 """Within which a client says what it is."""
-_PART = 1 << 14
+_TRACERS_SAY = b"this client sends one line: trace SYMBOL [NUMBER], with a symbol of this exchange"
+_CLOSE_SECONDS = 5.0
+"""For a client to read what waits for it."""
+_PART = 1 << 13
 """Messages that are sent to a tracer at a time, until it has those that went before."""
 _MOST_BAD = 100
 """Lines that are no requests, one after the other, until a client is ended."""
@@ -106,6 +120,11 @@ class ExchangeServer:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        for client in list(self._clients):
+            client.transport.close()
+        ends = asyncio.get_running_loop().time() + _CLOSE_SECONDS
+        while self._clients and asyncio.get_running_loop().time() < ends:
+            await asyncio.sleep(0.01)  # they read what waits for them
         for client in list(self._clients):
             client.transport.abort()
         await self._server.wait_closed()
@@ -207,6 +226,7 @@ class _Client(asyncio.Protocol):
         self._full = False
         self._excused = 0
         self._behind: tuple[int, int] | None = None
+        self._traced = False
         self._timer: asyncio.TimerHandle | None = None
         self.brokers: set[int] = set()
 
@@ -220,7 +240,7 @@ class _Client(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(_ROLE_SECONDS, self._late)
 
     def _late(self) -> None:
-        if self._role is None:
+        if self._role is None or (self._role is Role.TRACER and not self._traced):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -250,16 +270,22 @@ class _Client(asyncio.Protocol):
         try:
             self._role = Role(number)
         except ValueError:
-            self._refuse(b"the first four bytes are 0 to 3, a little-endian integer, or those of `trace SYMBOL`\n")
+            self._refuse(b"the first four bytes are 0 to 3, a little-endian integer, or those of `trace SYMBOL`")
             return False
         if self._role.listens:
             self._server._listeners.add(self)
         return True
 
     def _refuse(self, why: bytes) -> None:
+        """End a client; what it is told has no line end, so that a table takes it for no message."""
         self.transport.write(why)
-        self.transport.close()
         self._left.clear()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close the connection, soon also when the client does not read what waits for it."""
+        self.transport.close()
+        asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self.transport.abort)
 
     def _take_records(self) -> None:
         whole = len(self._left) // REQUEST.itemsize * REQUEST.itemsize
@@ -269,6 +295,11 @@ class _Client(asyncio.Protocol):
             self._send(requests)
 
     def _send(self, requests: Records) -> None:
+        foreign = requests["broker"] >= OWN_BROKERS
+        if foreign.any():
+            for time in requests["time"][foreign].tolist():
+                self._reject(rejections.OWN_BROKER, time)
+            requests = requests[~foreign]
         self._server._speaks(self, set(np.unique(requests["broker"]).tolist()))
         self._server.execute(requests, self)
 
@@ -287,6 +318,9 @@ class _Client(asyncio.Protocol):
         self._flush(waiting)
         if len(self._left) > MOST_LINE:
             self._left.clear()
+            if self._role is Role.TRACER:
+                self._refuse(_TRACERS_SAY)
+                return
             if not self._skipping:
                 self._skipping = True
                 self._reject(rejections.TOO_LONG)
@@ -320,13 +354,15 @@ class _Client(asyncio.Protocol):
         self.tell(said)
         self._bad += 1
         if self._bad >= _MOST_BAD:
-            self.transport.close()
+            self._leave()
 
     def _ask(self, line: bytes) -> None:
         """A listener asks for what went before."""
         exchange, words = self._server.exchange, line.decode(errors="replace").split()
         symbol = exchange.symbols.get(words[1]) if len(words) > 1 else None
-        if words[0] == "since" and len(words) == 3 and symbol is not None and words[2].isdecimal():
+        if len(line) > MOST_LINE or not words:
+            self._reject(rejections.TOO_LONG if words else rejections.LISTENERS_LISTEN)
+        elif words[0] == "since" and len(words) == 3 and symbol is not None and _is_number(words[2]):
             try:
                 self.tell(exchange.since(symbol, int(words[2])), answer=True)
             except GapError:
@@ -344,9 +380,10 @@ class _Client(asyncio.Protocol):
         exchange, words = self._server.exchange, line.decode(errors="replace").split()
         symbol = exchange.symbols.get(words[1]) if len(words) in (2, 3) and words[0] == "trace" else None
         begin = words[2] if len(words) == 3 else "0"
-        if symbol is None or not (begin.isascii() and begin.isdecimal() and len(begin) < 20):
-            self._refuse(b"this client sends one line: trace SYMBOL [NUMBER], with a symbol of this exchange")
+        if symbol is None or not _is_number(begin) or self._traced:
+            self._refuse(_TRACERS_SAY)
             return
+        self._traced = True
         newest = exchange.sequence(symbol)
         if int(begin) > newest:
             self._refuse(f"there is no message {begin}: the newest one is {newest}".encode())
@@ -357,18 +394,22 @@ class _Client(asyncio.Protocol):
 
     def _catch_up(self) -> None:
         """Send a tracer what went before, as fast as it reads; then it is sent what follows."""
-        while self._behind is not None and not self._full and not self.transport.is_closing():
-            symbol, begin = self._behind
-            try:
-                messages = self._server.exchange.since(symbol, begin, _PART)
-            except GapError as error:
-                self._behind = None
-                self._refuse(f"the messages before {error.first} are not kept any more".encode())
-                return
-            self._behind = (symbol, begin + len(messages)) if len(messages) else None
+        if self._behind is None or self._full or self.transport.is_closing():
+            return
+        symbol, begin = self._behind
+        try:
+            messages = self._server.exchange.since(symbol, begin, _PART)
+        except GapError as error:
+            self._behind = None
+            self._refuse(f"the messages before {error.first} are not kept any more".encode())
+            return
+        if len(messages):
+            self._behind = symbol, begin + len(messages)
             self.write(trace_lines(messages))
-            if self._behind is None:
-                self._server._traces(self, symbol)
+            asyncio.get_running_loop().call_soon(self._catch_up)  # others have their turn
+        else:
+            self._behind = None
+            self._server._traces(self, symbol)
 
     def pause_writing(self) -> None:
         """Some of what was sent waits for the client."""
@@ -394,17 +435,22 @@ class _Client(asyncio.Protocol):
             return
         if answer and not self._excused:
             self._excused = len(data)
-        self.transport.write(data)
         if self.transport.get_write_buffer_size() > self._server.limits.waiting_bytes + self._excused:
             self._server.dropped += 1
             self.transport.abort()
-        elif not self._full:
+            return
+        self.transport.write(data)
+        if not self._full:
             self._excused = 0  # it is on its way
 
     @property
     def binary(self) -> bool:
         """Whether it is sent records."""
         return self._role is not None and self._role.binary
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 def _tell_all(clients: Iterable[_Client], messages: Records, names: list[str]) -> None:

@@ -69,7 +69,9 @@ MOST_LINE = 256
 """Bytes of a request in text."""
 
 _INT64 = range(-(2**63), 2**63)
-_BROKERS = range(2**32)
+OWN_BROKERS = 1 << 31
+"""Brokers from this on are those of simulated traders and traces, which clients do not speak for."""
+_BROKERS = range(OWN_BROKERS)
 
 
 class Role(IntEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidemill.algos.strategies.maker import MarketMaker
@@ -21,7 +21,15 @@ STRATEGIES: Mapping[str, type[Strategy]] = {
 }
 """Whatever is entered here can be named."""
 
-_KINDS = {"int": int, "float": float, "str": str}
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
+
+
+_KINDS: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "str": str, "bool": _flag}
+"""Types of options."""
 
 
 def find_strategy(text: str) -> type[Strategy]:
@@ -42,7 +50,7 @@ def find_strategy(text: str) -> type[Strategy]:
         raise TidemillError("TM9601", "there is no such strategy", got=text, hint=f"the file {path} does not exist")
     try:
         found = runpy.run_path(path).get(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TidemillError(
             "TM9602",
             "the file of a strategy cannot be executed",
@@ -60,16 +68,20 @@ def make_strategy(text: str, options: Mapping[str, str]) -> Strategy:
     """A strategy with options. TM9603 for options that it does not have; as :func:`find_strategy`."""
     cls = find_strategy(text)
     declared = getattr(cls, "__dataclass_fields__", {}).values()
-    fields = {f.name: str(getattr(f.type, "__name__", f.type)) for f in declared if f.init}
+    types = {f.name: str(getattr(f.type, "__name__", f.type)) for f in declared if f.init}
+    fields = {name: text for name, text in types.items() if text in _KINDS}
     given: dict[str, object] = {}
     for name, value in options.items():
         if name not in fields:
             raise _bad_option(f"{name}={value}", f"it has {', '.join(fields) or 'none'}")
         try:
-            given[name] = value.lower() == "true" if fields[name] == "bool" else _KINDS[fields[name]](value)
+            given[name] = _KINDS[fields[name]](value)
         except ValueError as error:
             raise _bad_option(f"{name}={value}", f"of type {fields[name]}") from error
-    return cls(**given)
+    try:
+        return cls(**given)
+    except TypeError as error:
+        raise _bad_option(str(error), "all options of a strategy have defaults") from error
 
 
 def _bad_option(got: str, hint: str) -> TidemillError:

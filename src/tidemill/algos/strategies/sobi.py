@@ -42,13 +42,16 @@ class Sobi(Strategy):
         self._next = 0
 
     def on_view(self, change: ViewChange) -> None:
-        """Trade on an imbalance."""
+        """Note the prices."""
         row = change.row
         if change.view == views.TOP:
             bid, ask = row.get("bid"), row.get("ask")
             self._price = (bid + ask) / 2 if bid and ask else 0.0
         else:
             self._vwap[change.view] = row["value"] / row["volume"] if row.get("volume") else 0.0
+
+    def on_epoch(self) -> None:
+        """Trade on an imbalance."""
         bids, asks = self._vwap.values()
         if not (self._price and bids and asks) or self.now < self._next:
             return

@@ -17,6 +17,8 @@ from tidemill.sources.sockets.inlet import Inlet
 READ_BYTES = 64 << 10
 """Most bytes read from one connection before others have their turn."""
 
+_SHOWN_BYTES = 200
+"""Of what a server that was greeted sent last."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
 
@@ -88,10 +90,10 @@ class Connection:
         framer = self.framer
         assert framer is not None
         self.bytes += len(data)
-        self.pauses = 0
         messages, too_long = framer.messages, framer.too_long
         whole = framer.feed(data)
         if whole:
+            self.pauses = 0
             self.messages += framer.messages - messages
             self.inlet.put(whole)
         if framer.too_long != too_long:
@@ -114,7 +116,9 @@ class Connection:
             self.messages += 1
             self.inlet.put(last)
         elif framer.is_open:
-            self.failed(f"it ended within a message, of which {framer.open_bytes:,} bytes were left out")
+            begin = framer.begin(_SHOWN_BYTES) if self.inlet.options.greeting else b""
+            said = f": {begin.decode('utf-8', 'replace')}" if begin else ""  # a server may say why it refuses to go on
+            self.failed(f"it ended within a message, of which {framer.open_bytes:,} bytes were left out{said}")
 
     def pause_before_retry(self) -> float:
         """Seconds until it may be opened again: growing with each attempt, with jitter."""

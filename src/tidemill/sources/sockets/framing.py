@@ -99,6 +99,10 @@ class Framer(Protocol):
         """Whether more bytes are needed to complete a message."""
         ...
 
+    def begin(self, most: int) -> bytes:
+        """The first bytes of a message that is not complete."""
+        ...
+
     def feed(self, data: bytes) -> bytes | bytearray:
         """Process bytes; returns the messages they complete, as written to the spool."""
         ...
@@ -128,6 +132,10 @@ class _Kept:
     def is_open(self) -> bool:
         """See :class:`Framer`."""
         return self._tail is not None
+
+    def begin(self, most: int) -> bytes:
+        """See :class:`Framer`."""
+        return bytes((self._tail or b"")[:most])
 
     def _joined(self, data: bytes, need: int) -> bytes:
         """The kept bytes and the new ones, or nothing while there are fewer than ``need``."""
