@@ -18,6 +18,7 @@ from tidemill.algos import Strategy, ViewChange
 from tidemill.algos.live import Live
 from tidemill.algos.strategies.registry import make_strategy
 from tidemill.cli.commands import app
+from tidemill.cli.trade import address_of
 from tidemill.errors import TidemillError
 from tidemill.exchange.exchange import Exchange, Instrument
 from tidemill.exchange.market import Market, MarketRules
@@ -141,3 +142,10 @@ def test_an_exchange_that_ends_stops_the_strategies(mill_factory: MillFactory, s
 def test_where_to_trade(arguments: list[str], number: str, tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["trade", "random", *arguments]).exception
     assert isinstance(found, TidemillError) and found.number == number
+
+
+@pytest.mark.parametrize("text", ["somewhere", "h:0", "tcp+listen://h:1", "unix:///x", "h:1:2", ""])
+def test_what_is_no_address(text: str) -> None:
+    assert address_of("tcp://h:1") == address_of("h:1") == ("h", 1)
+    with pytest.raises(TidemillError, match="TM7038"):
+        address_of(text)

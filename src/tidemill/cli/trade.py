@@ -69,11 +69,18 @@ def check_place(trace: Path | None, exchange: str | None, server: str | None) ->
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """An address ``HOST:PORT``. TM5020 for another text."""
-    endpoint = parse_endpoints(text if "://" in text else f"tcp://{text}")[0]
+    """An address ``HOST:PORT``. TM7038 for another text."""
+    try:
+        endpoint = parse_endpoints(text if "://" in text else f"tcp://{text}")[0]
+    except TidemillError as error:
+        raise _no_address(text) from error
     if endpoint.listens or isinstance(endpoint.address, str):
-        raise TidemillError("TM5020", "the path of a socket cannot be understood", got=text, hint="HOST:PORT")
+        raise _no_address(text)
     return endpoint.address
+
+
+def _no_address(got: str) -> TidemillError:
+    return TidemillError("TM7038", "this is no address of an exchange", got=got, hint="HOST:PORT")
 
 
 def trade_live(
