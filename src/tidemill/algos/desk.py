@@ -60,7 +60,7 @@ class Desk:
 
     @property
     def position(self) -> int:
-        """What is held; negative for what is owed."""
+        """The volume held; negative after more sales than purchases."""
         return self.account.position
 
     @property

@@ -28,12 +28,13 @@ from tidemill.exchange.wire import OWN_BROKERS, REQUEST, Records, trace_lines
 OPENING = 34_200_000
 """9:30 in ms."""
 BATCH = 64
-"""Requests that are made of what is known at one moment."""
+"""Requests in a batch: all of them are made before the exchange answers the first."""
 
 FIRST_BROKER = OWN_BROKERS + 1000
 _BROKERS = {"maker": (0, 4), "patient": (4, 3), "informed": (7, 1), "follower": (8, 1), "random": (9, 2)}
 """The first broker of each kind, counted from ``FIRST_BROKER``, and how many there are."""
 BROKERS = sum(count for _, count in _BROKERS.values())
+"""The simulated traders are brokers ``FIRST_BROKER`` to ``FIRST_BROKER + BROKERS - 1``."""
 _NEW = (("maker", 760), ("patient", 140), ("informed", 35), ("follower", 15), ("random", 50))
 """Of a thousand new orders."""
 _BOUNDS = np.cumsum([share for _, share in _NEW])
