@@ -10,11 +10,15 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples feed tpch tpcds nexmark large model faults recovery
 .PHONY: shredder memory soak clean lock
 
-demo: $(STAMP) prepare data  ## the flights example, end to end
+# The trading demo draws a picture on a terminal, and prints lines elsewhere
+DEMO ?= --seconds $$(test -t 2 && echo 60 || echo 20)
+
+demo: $(STAMP) prepare data  ## the flights example, end to end, then the trading demo; DEMO="--seconds 20 --headless"
 	@rm -rf var/demo
 	$(BIN)/tidemill run examples/flights.sql --root var/demo --once --epoch-bytes 2m
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM carrier_ranking ORDER BY pct_late DESC LIMIT 5"
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM busy_routes ORDER BY flights DESC LIMIT 5"
+	$(BIN)/tidemill demo $(DEMO)
 
 test: export TIDEMILL_SEED := $(or $(TIDEMILL_SEED),20261120)
 test: $(STAMP) prepare  ## the whole test suite in three processes; TIDEMILL_SEED=n for other random tests than the usual ones

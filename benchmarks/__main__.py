@@ -26,6 +26,7 @@ NAMES = (
     "resident_epochs",
     "order_book",
     "exchange_feed",
+    "trading_loop",
     "tasks",
     "readers",
     "twenty_views",

@@ -28,9 +28,9 @@ _PRICE = 1000
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, int]]:
+def served(*options: str) -> Iterator[tuple[str, int]]:
     """The address of an exchange."""
-    command = [sys.executable, "-m", "tidemill", "exchange", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "tidemill", "exchange", "serve", "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -98,6 +98,7 @@ def test_numbers_are_in_the_range_of_their_room() -> None:
             "mill.py",
             "config.py",
             "cli/",
+            "demo/",
             "serve/",
             "task/epoch_task.py",
             "task/task.py",

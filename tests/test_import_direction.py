@@ -14,7 +14,7 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
-    {"cli", "algos", "pipelines", "testing"},
+    {"cli", "demo", "algos", "pipelines", "testing"},
     {"serve"},
     {"mill", "loader"},
     {"spark_source", "runtime"},

@@ -403,3 +403,61 @@ def test_a_batch_larger_than_what_may_wait_reaches_who_reads() -> None:
             assert server.dropped == 0
 
     run(test)
+
+
+def test_thousands_come_trade_and_go(seed: int) -> None:
+    """Orders come in pieces, some clients vanish within one; each order that was answered rests once, and no other."""
+    count = 2000
+    chance = random.Random(seed)
+
+    async def client(server: ExchangeServer, at: int, answered: dict[int, int]) -> None:
+        reader, writer = await asyncio.open_connection(*server.address)
+        orders = np.zeros(3, REQUEST)
+        orders["letter"], orders["broker"], orders["volume"] = matching.BUY, at, 10
+        orders["time"], orders["price"] = range(3), 100 + at % 50
+        data = struct.pack("<i", Role.BINARY_INTERACTIVE) + orders.tobytes()
+        vanishes = chance.random() < 0.3
+        data = data[: -chance.randrange(1, REQUEST.itemsize)] if vanishes else data
+        cuts = sorted(chance.sample(range(1, len(data)), 3))
+        for begin, end in zip([0, *cuts], [*cuts, len(data)]):
+            writer.write(data[begin:end])
+            await asyncio.sleep(0)
+        for id_ in (await records_of(reader, 2 if vanishes else 3))["id"].tolist():
+            answered[id_] = at
+        writer.transport.abort() if vanishes or chance.random() < 0.5 else writer.close()
+
+    async def test() -> None:
+        answered: dict[int, int] = {}
+        async with served() as server:
+            for begin in range(0, count, 200):
+                await asyncio.gather(*(client(server, at, answered) for at in range(begin, begin + 200)))
+            while server.clients:
+                await asyncio.sleep(0.005)
+            resting = server.exchange.snapshot(0)
+            assert dict(zip(resting["id"].tolist(), resting["broker"].tolist())) == answered, f"seed {seed}"
+            assert len(answered) > 2 * count and not server._speakers
+
+    run(test)
+
+
+def test_a_thousand_who_vanish_at_once_leave_no_orders() -> None:
+    async def test() -> None:
+        async with served(cancel_on_disconnect=True) as server:
+            clients = []
+            for at in range(1000):
+                reader, writer = await connected(server, Role.INTERACTIVE)
+                writer.write(f"1 0 {at} B 10 {100 + at % 7}\n2 0 {at} S 10 {200 + at % 7}\n".encode())
+                clients.append((reader, writer))
+            for reader, _ in clients:
+                await lines_of(reader, 2)
+            assert len(server.exchange.snapshot(0)) == 2000
+            stays, to_stays = await connected(server, Role.INTERACTIVE)
+            to_stays.write(b"1 0 5000 B 10 50\n")
+            await lines_of(stays, 1)
+            for _, writer in clients:
+                writer.transport.abort()
+            while server.clients > 1:
+                await asyncio.sleep(0.005)
+            assert server.exchange.snapshot(0)["broker"].tolist() == [5000]
+
+    run(test)

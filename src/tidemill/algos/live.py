@@ -70,8 +70,15 @@ class ExchangeLine:
 
     def send(self, requests: Records) -> None:
         """Send requests; nothing when the connection has ended, which is told by itself."""
+        self._send(requests.tobytes())
+
+    def ask(self, line: str) -> None:
+        """Send a listener's question, such as ``snapshot ACME``."""
+        self._send(line.encode() + b"\n")
+
+    def _send(self, data: bytes) -> None:
         try:
-            self._socket.sendall(requests.tobytes())
+            self._socket.sendall(data)
         except OSError:
             self.close()
 
@@ -117,6 +124,8 @@ class Live:
         What is traded, and its place in the exchange's list.
     broker : int
         That of the first strategy; the others' follow.
+    runners : list of Runner
+        The strategies once they trade.
     """
 
     client: Client
@@ -128,6 +137,7 @@ class Live:
     capital: int = Account.capital
     fee: int = 0
     broker: int = 101
+    runners: list[Runner] = field(default_factory=list, init=False)
 
     def run(self, stopped: threading.Event, seconds: float | None = None) -> list[Runner]:
         """Trade until the event is set, or for some seconds; then take all orders back.
@@ -151,7 +161,7 @@ class _Trading:
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._price = 0
         self._lines: list[ExchangeLine] = []
-        self._runners: list[Runner] = []
+        self._runners = live.runners
         self._failure: TidemillError | None = None
         self._client = copy.copy(live.client)  # to be closed, which ends the thread that reads changes
         self._ended = False

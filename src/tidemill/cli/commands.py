@@ -16,6 +16,7 @@ import pyarrow as pa
 import typer
 
 from tidemill.cli import output
+from tidemill.cli.demo import demo
 from tidemill.cli.exchange import exchange
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
@@ -358,6 +359,7 @@ def explain(
 
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, verify and clean up a root.")
+app.command()(demo)
 app.add_typer(state, name="state")
 app.add_typer(exchange, name="exchange")
 

@@ -3,7 +3,7 @@
 A value that all traders guess at moves in small steps, is drawn back to where it began, and jumps now and then. There
 are five kinds of traders:
 
-- *makers* keep orders near the price on both sides, and take them back after a while,
+- *makers* keep orders near the value on both sides, and take them back after a while,
 - *patient* ones leave orders far from it, which gives the book its depth,
 - *informed* ones trade at once towards the value,
 - *followers* trade at once in the direction in which the price went last,
@@ -58,7 +58,7 @@ class MarketRules:
     resting : int
         About how many orders rest once the book is full.
     spread : int
-        Mean distance of makers' orders from the price, in ticks.
+        Mean distance of makers' orders from the value, in ticks.
     depth : int
         Greatest distance of patient orders, in ticks.
     jumps : int
@@ -138,7 +138,7 @@ class Market:
             found["broker"][chosen] = FIRST_BROKER + first + chance.below(brokers, int(chosen.sum()))
         side = np.where(kind == _INFORMED, int(value < centre), side)
         side = np.where(kind == _FOLLOWER, int(self._price < self._before), side)
-        middle = np.where(kind == 0, (value + 3 * centre) // 4, centre)
+        middle = np.where(kind == 0, value, centre)
         distance = np.where(kind == 0, near, np.where(kind == 1, far, -2))  # who trades at once gives two ticks
         price = np.maximum(1, np.where(side == 0, middle - distance, middle + distance))
         market = (kind >= _INFORMED) & (chance.below(4, count) == 0)

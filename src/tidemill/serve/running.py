@@ -180,6 +180,28 @@ def _postgres_listener(service: Service, port: int) -> PostgresListener:
     return PostgresListener(service, _listening(service.settings.host, port))
 
 
+@contextlib.contextmanager
+def serving(service: Service) -> Iterator[Server]:
+    """Listen, and run the epochs of the service's mill, until the block ends; then the service is closed.
+
+    Raises
+    ------
+    TidemillError
+        TM8006 when an address cannot be had, TM8100 without DuckDB.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        with Server(service) as server:
+            service.mill.start(service.settings.idle_seconds)
+            yield server
+    finally:
+        try:
+            service.close()
+        finally:
+            sys.setswitchinterval(interval)
+
+
 def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> None:
     """Serve a mill until SIGINT or SIGTERM comes; then the newest epoch is sealed, and made durable by whoever closes
     the mill.
@@ -205,11 +227,8 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
         ended.set()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        with Server(service) as server:
-            mill.start(settings.idle_seconds)
+        with serving(service) as server:
             say(f"serving {mill.root} at epoch {mill.epoch}")
             for protocol, address in server.addresses.items():
                 say(f"  {protocol:12}{address}")
@@ -222,11 +241,7 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
             log.note(SERVER_STOPPING)
             say("stopping")
     finally:
-        try:
-            service.close()
-        finally:
-            if traces is not None:
-                traces.close()
-            sys.setswitchinterval(interval)
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        if traces is not None:
+            traces.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,231 @@
+"""Compares a view of an exchange's book with the book, epoch by epoch, from what the exchange tells a listener.
+
+It keeps a book of its own, in dictionaries, from the messages of the feed. An epoch has read the first so many of them:
+behind these, the view has to be that book. Now and then the exchange is asked for all of its orders, and the copy is
+compared with them, too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.exchange.wire import Records
+from tidemill.runtime.epoch.report import EpochReport
+
+Levels = dict[tuple[str, int], tuple[int, int]]
+"""(side, price) to volume and number of orders."""
+
+_WAIT_SECONDS = 10.0
+"""For the listener to have heard what the mill has read."""
+_BINS, _BINS_PER_SECOND = 600_000, 10_000
+_NEW = b"BS"
+_PARTS = b"EC"
+
+
+class BookCopy:
+    """The book that messages lead to.
+
+    Attributes
+    ----------
+    orders : dict
+        Number to side, price and volume.
+    levels : dict
+    """
+
+    def __init__(self) -> None:
+        self.orders: dict[int, tuple[str, int, int]] = {}
+        self.levels: Levels = {}
+
+    def apply(self, messages: Records) -> None:
+        """Follow messages."""
+        columns = (messages[name].tolist() for name in ("letter", "id", "volume", "price"))
+        for letter, id_, volume, price in zip(*columns, strict=True):
+            if letter in _NEW:
+                side = chr(letter)
+                self.orders[id_] = side, price, volume
+                self._change(side, price, volume, 1)
+                continue
+            side, price, left = self.orders.pop(id_)
+            taken = volume if letter in _PARTS else left
+            if taken < left:
+                self.orders[id_] = side, price, left - taken
+            self._change(side, price, -taken, 0 if taken < left else -1)
+
+    def _change(self, side: str, price: int, volume: int, orders: int) -> None:
+        before = self.levels.pop((side, price), (0, 0))
+        after = before[0] + volume, before[1] + orders
+        if after[1]:
+            self.levels[side, price] = after
+
+
+class Freshness:
+    """How long messages took from the exchange into a view, in bins of a tenth of a millisecond."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(_BINS, np.int64)
+
+    def add(self, seconds: npt.NDArray[np.float64]) -> None:
+        """Count some."""
+        bins = np.clip(seconds * _BINS_PER_SECOND, 0, _BINS - 1).astype(np.int64)
+        np.add.at(self._counts, bins, 1)
+
+    def quantile(self, share: float) -> float:
+        """Milliseconds within which this share of them came; 0 when there are none."""
+        sums = np.cumsum(self._counts)
+        return float(np.searchsorted(sums, share * sums[-1])) * 1000 / _BINS_PER_SECOND if sums[-1] else 0.0
+
+
+class BookCheck:
+    """Follows a feed, the epochs of a mill and the changes of its view; each may come from a thread of its own.
+
+    Attributes
+    ----------
+    messages : int
+        How many the exchange has told.
+    read : int
+        How many of them are in the view.
+    epochs : int
+        How many changed the view, and were compared.
+    orders_compared : int
+        How often the exchange has told all of its orders, and the copy was compared with them.
+    difference : str
+        The first one; empty while there is none.
+    levels : dict
+        The view.
+    freshness : Freshness
+    """
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[Records, float]] = deque()
+        self._told: deque[tuple[int, list[Records]]] = deque()
+        self._rows: dict[int, int] = {}
+        self._rows_read = 0
+        self._copy = BookCopy()
+        self._closed = False
+        self.messages = self.read = self.epochs = self.orders_compared = 0
+        self.difference = ""
+        self.levels: Levels = {}
+        self.freshness = Freshness()
+
+    # -- what happens ---------------------------------------------------------------------------------
+
+    def heard(self, messages: Records | None) -> None:
+        """Take what the exchange says to a listener; None at its end.
+
+        Messages have numbers without gaps. Orders that it tells when it is asked for them have the number of the newest
+        message before them.
+        """
+        with self._changed:
+            if messages is None:
+                self._closed = True
+            else:
+                numbers = messages["sequence"]
+                new = numbers > np.maximum.accumulate(np.r_[self.messages, numbers])[:-1]
+                for number in np.unique(numbers[~new]).tolist():
+                    self._tell(number, messages[~new & (numbers == number)])
+                if new.any():
+                    self._waiting.append((messages[new], time.monotonic()))
+                    self.messages = int(numbers[new][-1])
+            self._changed.notify_all()
+
+    def _tell(self, number: int, orders: Records) -> None:
+        if self._told and self._told[-1][0] == number:
+            self._told[-1][1].append(orders)
+        else:
+            self._told.append((number, [orders]))
+
+    def sealed(self, report: EpochReport) -> None:
+        """Note how many messages the epochs have read so far."""
+        with self._changed:
+            self._rows_read += report.tables.get(self._table, 0)
+            self._rows[report.epoch] = self._rows_read
+            self._changed.notify_all()
+
+    def changed(self, epoch: int, changes: pa.Table) -> None:
+        """An epoch has changed the view: compare it.
+
+        Parameters
+        ----------
+        changes : pyarrow.Table
+            Columns side, price, volume, orders and __weight.
+        """
+        now = time.monotonic()
+        gone: list[tuple[tuple[str, int], tuple[int, int]]] = []
+        come: list[tuple[tuple[str, int], tuple[int, int]]] = []
+        columns = (changes[name].to_pylist() for name in ("side", "price", "volume", "orders", "__weight"))
+        for side, price, volume, orders, weight in zip(*columns, strict=True):
+            (come if weight > 0 else gone).append(((side, int(price)), (int(volume), orders)))
+        with self._changed:
+            self._changed.wait_for(lambda: epoch in self._rows or self._closed, _WAIT_SECONDS)
+            count = self._rows.get(epoch, -1)
+            self._changed.wait_for(lambda: self.messages >= count or self._closed, _WAIT_SECONDS)
+            for level, values in gone:
+                if self.levels.get(level) == values:
+                    del self.levels[level]
+            self.levels.update(come)
+            self._rows = {number: rows for number, rows in self._rows.items() if number > epoch}
+            self._forward(count, now)
+            self.epochs += 1
+            if self.levels != self._copy.levels or self.read != count:
+                self._differ(
+                    f"epoch {epoch}, message {self.read:,}: {_first_difference(self.levels, self._copy.levels)}"
+                )
+            self._changed.notify_all()
+
+    def reset(self) -> None:
+        """All rows of the view follow."""
+        with self._changed:
+            self.levels = {}
+
+    # -- the copy -------------------------------------------------------------------------------------
+
+    def _forward(self, count: int, now: float) -> None:
+        """Apply messages up to a number; compare the copy with what the exchange has told on the way."""
+        self._compare_orders()
+        while self._waiting and self.read < count:
+            messages, at = self._waiting.popleft()
+            end = min(count, self._told[0][0]) if self._told and self._told[0][0] > self.read else count
+            part = messages[messages["sequence"] <= end]
+            if len(part):
+                self._copy.apply(part)
+                self.read = int(part["sequence"][-1])
+                self.freshness.add(np.full(len(part), now - at))
+            if len(part) < len(messages):
+                self._waiting.appendleft((messages[len(part) :], at))
+            self._compare_orders()
+
+    def _compare_orders(self) -> None:
+        while self._told and self._told[0][0] <= self.read:
+            number, parts = self._told.popleft()
+            if number < self.read or number == self.messages:
+                continue  # the copy is beyond it, or more orders of it may come
+            told = np.concatenate(parts)
+            columns = (told[name].tolist() for name in ("id", "letter", "price", "volume"))
+            orders = {id_: (chr(letter), price, volume) for id_, letter, price, volume in zip(*columns, strict=True)}
+            self.orders_compared += 1
+            if orders != self._copy.orders:
+                self._differ(f"message {number:,}: the copy has {len(self._copy.orders)} orders of {len(orders)}")
+
+    def _differ(self, what: str) -> None:
+        self.difference = self.difference or what
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the view has all that the exchange has told; whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.read == self.messages, seconds)
+
+
+def _first_difference(view: Mapping[tuple[str, int], object], book: Mapping[tuple[str, int], object]) -> str:
+    for level in sorted(view.keys() | book.keys()):
+        if view.get(level) != book.get(level):
+            return f"{level[0]} at {level[1]}: view {view.get(level)}, book {book.get(level)}"
+    return "the view has not what the epoch has read"
