@@ -104,17 +104,26 @@ def test_a_difference_is_found_and_named(seed: int, fault: str) -> None:
 
 
 def test_orders_that_are_not_the_exchanges(seed: int) -> None:
-    """The copy has lost an order, which the exchange then tells."""
+    """The exchange tells another volume than the copy has."""
     watched = Watched(seed)
     watched.run(5)
-    check = watched.check
-    del check._copy.orders[next(iter(check._copy.orders))]
-    watched.check.heard(watched.session.exchange.snapshot(0))
-    after, rows = book(watched.session), watched.ahead[0]
-    check.heard(watched.session.step())
-    check.sealed(report(6, len(rows)))
-    check.changed(6, change(watched.seen, after))
-    assert "the copy has" in check.difference, f"seed {seed}"
+    told = watched.session.exchange.snapshot(0)
+    row = watched.chance.randrange(len(told))
+    told["volume"][row] += 1
+    watched.check.heard(told)
+    watched.run(1)
+    assert f"order {told['id'][row]}: copy " in watched.check.difference, f"seed {seed}"
+
+
+def test_a_message_about_an_order_that_is_not_there(seed: int) -> None:
+    watched = Watched(seed)
+    watched.run(5)
+    lost = watched.session.step()[:1].copy()
+    lost["letter"], lost["id"] = ord("D"), 1 << 50
+    watched.check.heard(lost)
+    watched.check.sealed(report(6, len(watched.ahead[0]) + 1))
+    watched.check.changed(6, change(watched.seen, {}))
+    assert f"D of order {1 << 50}, which is not there" in watched.check.difference
 
 
 def test_freshness_has_quantiles_as_sorted_numbers_have(seed: int) -> None:

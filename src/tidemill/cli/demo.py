@@ -24,7 +24,7 @@ def demo(
     ] = False,
     rate: Annotated[
         float, typer.Option("--rate", min=1, max=100_000, help="Requests of the market in a second.")
-    ] = 500,
+    ] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed gives another market.")] = 0,
     strategies: Annotated[
         list[str] | None,
@@ -51,8 +51,6 @@ def demo(
 
     chosen = strategies_of(strategies or ["sobi", "maker"], options or [])
     stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
     console = Console()
     with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as place:
         where = root or Path(place) / "root"
@@ -61,7 +59,9 @@ def demo(
         display = Display(log=False)
         with display.reporting():
             display.working("starting Spark")
-            mill = open_mill(str(where), Settings(partitions=2))
+            mill = open_mill(str(where), Settings(partitions=1))
+        for number in (signal.SIGINT, signal.SIGTERM):  # Spark sets its own when it starts
+            signal.signal(number, lambda *_: stopped.set())
         with mill:
             screen = Screen(console) if console.is_terminal and not headless else Lines(console)
             with screen:

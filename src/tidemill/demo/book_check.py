@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +38,14 @@ class BookCopy:
     orders : dict
         Number to side, price and volume.
     levels : dict
+    unknown : str
+        The first message about an order that is not there; empty while there is none.
     """
 
     def __init__(self) -> None:
         self.orders: dict[int, tuple[str, int, int]] = {}
         self.levels: Levels = {}
+        self.unknown = ""
 
     def apply(self, messages: Records) -> None:
         """Follow messages."""
@@ -51,6 +55,9 @@ class BookCopy:
                 side = chr(letter)
                 self.orders[id_] = side, price, volume
                 self._change(side, price, volume, 1)
+                continue
+            if id_ not in self.orders:
+                self.unknown = self.unknown or f"{chr(letter)} of order {id_}, which is not there"
                 continue
             side, price, left = self.orders.pop(id_)
             taken = volume if letter in _PARTS else left
@@ -175,10 +182,13 @@ class BookCheck:
             self._rows = {number: rows for number, rows in self._rows.items() if number > epoch}
             self._forward(count, now)
             self.epochs += 1
-            if self.levels != self._copy.levels or self.read != count:
-                self._differ(
-                    f"epoch {epoch}, message {self.read:,}: {_first_difference(self.levels, self._copy.levels)}"
-                )
+            other = _first_difference(self.levels, self._copy.levels)
+            where = f"epoch {epoch}, message {self.read:,}"
+            if other is not None:
+                both = f"view {self.levels.get(other)}, book {self._copy.levels.get(other)}"
+                self._differ(f"{where}: {other[0]} at {other[1]}: {both}")
+            elif self.read != count:
+                self._differ(f"{where}: the epoch has read {count:,} messages")
             self._changed.notify_all()
 
     def reset(self) -> None:
@@ -197,6 +207,7 @@ class BookCheck:
             part = messages[messages["sequence"] <= end]
             if len(part):
                 self._copy.apply(part)
+                self._differ(self._copy.unknown)
                 self.read = int(part["sequence"][-1])
                 self.freshness.add(np.full(len(part), now - at))
             if len(part) < len(messages):
@@ -212,8 +223,10 @@ class BookCheck:
             columns = (told[name].tolist() for name in ("id", "letter", "price", "volume"))
             orders = {id_: (chr(letter), price, volume) for id_, letter, price, volume in zip(*columns, strict=True)}
             self.orders_compared += 1
-            if orders != self._copy.orders:
-                self._differ(f"message {number:,}: the copy has {len(self._copy.orders)} orders of {len(orders)}")
+            order = _first_difference(self._copy.orders, orders)
+            if order is not None:
+                values = f"copy {self._copy.orders.get(order)}, exchange {orders.get(order)}"
+                self._differ(f"message {number:,}: order {order}: {values}")
 
     def _differ(self, what: str) -> None:
         self.difference = self.difference or what
@@ -224,8 +237,6 @@ class BookCheck:
             return self._changed.wait_for(lambda: self.read == self.messages, seconds)
 
 
-def _first_difference(view: Mapping[tuple[str, int], object], book: Mapping[tuple[str, int], object]) -> str:
-    for level in sorted(view.keys() | book.keys()):
-        if view.get(level) != book.get(level):
-            return f"{level[0]} at {level[1]}: view {view.get(level)}, book {book.get(level)}"
-    return "the view has not what the epoch has read"
+def _first_difference(left: Mapping[Any, object], right: Mapping[Any, object]) -> Any:
+    """The first key whose values differ; None when there is none."""
+    return next((key for key in sorted(left.keys() | right.keys()) if left.get(key) != right.get(key)), None)

@@ -97,4 +97,4 @@ SELECT k, i, first_value(i) OVER (PARTITION BY k) AS f, count(*) OVER (PARTITION
 FROM (SELECT k, i FROM t WHERE k IS NOT NULL ORDER BY m DESC, i);
 
 CREATE MATERIALIZED VIEW c_list AS
-SELECT k, collect_list(i) AS l FROM (SELECT k, i FROM t ORDER BY i LIMIT 50) GROUP BY k;
+SELECT k, collect_list(i) AS l FROM (SELECT k, i FROM t ORDER BY i, k LIMIT 50) GROUP BY k;

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pyspark.sql import SparkSession
 from site_of_orders import READ, WRITE, Site, Watched
+
+expect.set_options(timeout=60_000)  # beside other tests a page may take long
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ class Watched:
     def open(self, **options: Any) -> Page:
         """A page in a context of its own."""
         context = self.browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         context.add_init_script(_VIOLATIONS)
         self.contexts.append(context)
         page = context.new_page()
