@@ -26,6 +26,9 @@ for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
 _LONG = (
     "equivalence/test_queries.py",
     "test_cli.py",
+    "test_cli_end.py",
+    "demo/test_demo.py",
+    "test_tutorial.py",
     "runtime/test_resident_epochs.py",
     "equivalence/test_view_lifecycle.py",
     "runtime/test_ingest.py",
