@@ -12,7 +12,7 @@ from tidemill.mill import Mill
 
 SCRIPT = """
 CREATE TABLE acme USING orderbook OPTIONS (
-  path '{url}', greeting 'trace ACME {{lines}}\\n', book 'both', partialCancels 'true');
+  path '{url}', greeting 'trace ACME {{lines}} {{last}}\\n', book 'both', partialCancels 'true');
 CREATE MATERIALIZED VIEW book AS
 SELECT side, price, SUM(volume) AS volume, COUNT(*) AS orders FROM acme GROUP BY side, price;
 """

@@ -332,18 +332,22 @@ def test_a_trace_that_cannot_go_on() -> None:
             for line, said in (
                 (b"trace ACME 51\n", b"there is no message 51: the newest one is 50"),
                 (b"trace ACME 3\n", b"are not kept any more"),
+                (b"trace ACME 50 500,50,S,1,8\n", b"message 50 is another one: this exchange was started anew"),
+                (b"trace ACME 45 500,50,S,1,7\n", b"message 45 is another one"),
+                (b"trace ACME 50 a b\n", b"a symbol of this exchange"),
                 (b"trace NONE\n", b"a symbol of this exchange"),
-                (b"trace ACME -1\n", b"trace SYMBOL [NUMBER]"),
-                (b"trace ACME 99999999999999999999999\n", b"trace SYMBOL [NUMBER]"),
-                (b"track\n", b"trace SYMBOL [NUMBER]"),
-                (b"trace\n", b"trace SYMBOL [NUMBER]"),
+                (b"trace ACME -1\n", b"trace SYMBOL [NUMBER [LINE]]"),
+                (b"trace ACME 99999999999999999999999\n", b"trace SYMBOL [NUMBER [LINE]]"),
+                (b"track\n", b"trace SYMBOL [NUMBER [LINE]]"),
+                (b"trace\n", b"trace SYMBOL [NUMBER [LINE]]"),
             ):
                 reader, _writer = await traced(server, line)
                 told = await reader.read()
                 assert said in told and not told.endswith(b"\n"), line
             reader, _writer = await traced(server, b"trace ACME 50\n")
+            behind, _stays = await traced(server, b"trace ACME 50 500,50,S,1,7\n")
             server.execute(requests[:1])
-            assert (await lines_of(reader, 1)) == ["500,51,S,1,7"]
+            assert (await lines_of(reader, 1)) == (await lines_of(behind, 1)) == ["500,51,S,1,7"]
 
     run(test)
 

@@ -221,7 +221,7 @@ def test_a_mill_that_is_opened_again_goes_on(mill_factory: MillFactory) -> None:
             "one server",
         ),
         (
-            "(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', framing 'length', greeting 'from {lines}')",
+            "(a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1', framing 'length', greeting 'after {last}')",
             "sends lines",
         ),
         ("(a INT) USING native OPTIONS (path 'tcp://127.0.0.1:1', greeting 'from {lines}')", "sends lines"),

@@ -181,10 +181,11 @@ def test_a_client_says_how_far_it_has_come(open_place: Callable[..., Place], tmp
             if place is None or begin == 7:
                 if place is not None:
                     place.reader.close()
-                place = open_place(path, greeting="from {lines} of {it}\0")
+                place = open_place(path, greeting="from {lines} after {last} of {it}\0")
             peer, _ = server.accept()
             with peer:
-                greeting = f"from {begin} of {{it}}\0".encode()
+                last = f"line {begin - 1}" if begin else ""
+                greeting = f"from {begin} after {last} of {{it}}\0".encode()
                 assert peer.recv(100) == greeting
                 peer.sendall(b"".join(sent[begin:end]) + rest)
             until(partial(has, place, sent[:end]))

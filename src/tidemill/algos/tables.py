@@ -24,7 +24,7 @@ def orders_over(path: str, symbol: str = "") -> list[str]:
     """
     options = [f"path '{path}'", "book 'both'", "partialCancels 'true'"]
     if symbol:
-        options.append(f"greeting 'trace {symbol} {{lines}}\\n'")
+        options.append(f"greeting 'trace {symbol} {{lines}} {{last}}\\n'")
     create = f"CREATE TABLE IF NOT EXISTS {ORDERS} USING orderbook OPTIONS ({', '.join(options)})"
     return [create, _SIDES.format(name="bids", side="B"), _SIDES.format(name="asks", side="S")]
 

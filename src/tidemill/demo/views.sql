@@ -1,5 +1,5 @@
 CREATE TABLE orders USING orderbook OPTIONS (
-  path '{url}', greeting 'trace {symbol} {{lines}}\n', book 'both', partialCancels 'true',
+  path '{url}', greeting 'trace {symbol} {{lines}} {{last}}\n', book 'both', partialCancels 'true',
   brokers '10', deterministic 'true');
 
 CREATE MATERIALIZED VIEW bids AS SELECT t, id, broker_id, volume, price FROM orders WHERE side = 'B';

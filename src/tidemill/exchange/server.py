@@ -7,8 +7,9 @@ sent every message from then on; it may ask for what went before, in lines of te
 - ``since SYMBOL NUMBER``: the messages of a symbol behind a number, or its snapshot where they are not kept any more,
 - ``snapshot SYMBOL``: the orders that rest.
 
-A client that begins with ``trace SYMBOL [NUMBER]`` is sent a symbol's messages behind a number, and those that follow,
-as lines of a trace: what tables ``USING orderbook`` read. One line is one message, so whoever counts them can go on.
+A client that begins with ``trace SYMBOL [NUMBER [LINE]]`` is sent a symbol's messages behind a number, and those that
+follow, as lines of a trace: what tables ``USING orderbook`` read. One line is one message, so whoever counts them can
+go on. LINE is the message of that number: an exchange that was started anew has another one, and refuses.
 
 Each is answered where it stands in the stream, so what follows goes on from there. A client that does not read what it
 is sent is ended, at a limit of bytes that wait for it; nobody else waits for it.
@@ -43,7 +44,7 @@ from tidemill.exchange.wire import (
 _ROLE = struct.Struct("<i")
 _ROLE_SECONDS = 30.0
 """Within which a client says what it is."""
-_TRACERS_SAY = b"this client sends one line: trace SYMBOL [NUMBER], with a symbol of this exchange"
+_TRACERS_SAY = b"this client sends one line: trace SYMBOL [NUMBER [LINE]], with a symbol of this exchange"
 _CLOSE_SECONDS = 5.0
 """For a client to read what waits for it."""
 _PART = 1 << 13
@@ -378,8 +379,8 @@ class _Client(asyncio.Protocol):
         So a table that reads the trace counts no row, and its status shows an error.
         """
         exchange, words = self._server.exchange, line.decode(errors="replace").split()
-        symbol = exchange.symbols.get(words[1]) if len(words) in (2, 3) and words[0] == "trace" else None
-        begin = words[2] if len(words) == 3 else "0"
+        symbol = exchange.symbols.get(words[1]) if len(words) in (2, 3, 4) and words[0] == "trace" else None
+        begin, last = (words[2] if len(words) > 2 else "0"), (words[3] if len(words) > 3 else "")
         if symbol is None or not _is_number(begin) or self._traced:
             self._refuse(_TRACERS_SAY)
             return
@@ -388,9 +389,20 @@ class _Client(asyncio.Protocol):
         if int(begin) > newest:
             self._refuse(f"there is no message {begin}: the newest one is {newest}".encode())
             return
+        if last and not self._has_told(symbol, int(begin), last):
+            self._refuse(f"message {begin} is another one: this exchange was started anew".encode())
+            return
         self._server._traces(self, None)
         self._behind = symbol, int(begin)
         self._catch_up()
+
+    def _has_told(self, symbol: int, number: int, line: str) -> bool:
+        """Whether a message is this line; of one that is not kept any more nobody can say, and it is taken for it."""
+        try:
+            message = self._server.exchange.since(symbol, number - 1, 1)
+        except GapError:
+            return True
+        return trace_lines(message) == line.encode() + b"\n"
 
     def _catch_up(self) -> None:
         """Send a tracer what went before, as fast as it reads; then it is sent what follows."""

@@ -20,7 +20,7 @@ from tidemill.options.tables import PATH, RETAIN_BYTES, STATIC
 from tidemill.schema import Schema
 from tidemill.sources.sockets.endpoints import parse_endpoints
 from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
-from tidemill.sources.sockets.inlet import LINES, InletOptions, no_boundary
+from tidemill.sources.sockets.inlet import LAST, LINES, InletOptions, no_boundary
 
 FRAMING: Option[Literal["lines", "length"]] = Option(
     "framing", choice("lines", "length"), "lines", "a message ends with a newline, or has its length first"
@@ -40,7 +40,8 @@ GREETING = Option(
     "greeting",
     TEXT,
     "",
-    f"sent to a server when it has been connected to; `{LINES}` stands for how many lines the table has received",
+    f"sent to a server when it has been connected to; `{LINES}` stands for how many lines the table has received, "
+    f"`{LAST}` for the last of them",
     shown="nothing",
 )
 _MOST_GREETING = 4096
@@ -96,8 +97,9 @@ def _greeting(options: Mapping[str, str], framing: Framing | RowFraming | Record
         raise GREETING.bad(greeting, "a path of servers that are connected to, such as tcp://host:port")
     if len(greeting.encode()) > _MOST_GREETING:
         raise GREETING.bad(f"{greeting[:20]}...", f"at most {_MOST_GREETING} bytes")
-    if LINES in greeting and (len(endpoints) > 1 or not isinstance(framing, Framing) or framing.kind != "lines"):
-        raise GREETING.bad(greeting, f"one server that sends lines: {LINES} are those received from it")
+    asks = LINES in greeting or LAST in greeting
+    if asks and (len(endpoints) > 1 or not isinstance(framing, Framing) or framing.kind != "lines"):
+        raise GREETING.bad(greeting, f"one server that sends lines: {LINES} and {LAST} are of those received from it")
     return greeting
 
 

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
-from tidemill.sources.sockets.spool import Spool
+from tidemill.sources.sockets.spool import Spool, last_line
 
 BUFFER_BYTES = 256 << 10
 """Bytes of messages that are collected before they are written."""
 
-LINES = "{lines}"
+LINES, LAST = "{lines}", "{last}"
+_MOST_LAST = 256
+"""Bytes of a line that a greeting repeats."""
 
 _RETRY_SECONDS = 1.0
 
@@ -36,7 +38,8 @@ class InletOptions:
         be complete, since a quote is open at its end; -1 if there is none. The spool begins a segment there.
     greeting : str
         What is sent to a peer to which a connection has been opened. ``LINES`` in it stands for how many lines have
-        been received from all connections.
+        been received from all connections, ``LAST`` for the last one, which is left out when it is not known any more
+        or has more than 256 bytes.
     """
 
     framing: Framing | RowFraming | RecordFraming = field(default_factory=Framing)
@@ -121,8 +124,11 @@ class Inlet:
 
     def greeting(self) -> bytes:
         """What is sent to a peer now."""
-        count = sum(part.count(b"\n") for part in (self._buffer, *self._unwritten))
-        return self.options.greeting.replace(LINES, str(self.spool.lines + count)).encode()
+        waiting = [part for part in (*self._unwritten, bytes(self._buffer)) if part]
+        count = sum(part.count(b"\n") for part in waiting)
+        last = last_line(waiting[-1]) if waiting else self.spool.last_line()
+        greeting = self.options.greeting.replace(LINES, str(self.spool.lines + count)).encode()
+        return greeting.replace(LAST.encode(), last if len(last) <= _MOST_LAST else b"")
 
     @property
     def unread(self) -> int:

@@ -26,6 +26,9 @@ HEAD = b"#tm\n"
 SEGMENT_BYTES = 16 << 20
 """Bytes from which on a segment is complete."""
 
+_TAIL_BYTES = 4 << 10
+"""In which the last line is looked for."""
+
 _SUFFIX, _MARKS = ".segment", ".marks"
 _MARK = struct.Struct("<QI")
 
@@ -165,6 +168,15 @@ class Spool:
         with self._lock:
             return self._lines
 
+    def last_line(self) -> bytes:
+        """The newest line without its end; empty where no segment has one any more."""
+        for segment in reversed(self.segments()):
+            if segment.size > len(HEAD):
+                with segment.path.open("rb") as file:
+                    file.seek(max(len(HEAD), segment.size - _TAIL_BYTES))
+                    return last_line(file.read(_TAIL_BYTES))
+        return b""
+
     @property
     def begin(self) -> int:
         """Bytes of messages before the oldest segment."""
@@ -208,6 +220,11 @@ class Spool:
     def close(self) -> None:
         """Close the files; may be called twice."""
         self._end()
+
+
+def last_line(lines: bytes) -> bytes:
+    """The last of some lines, without its end."""
+    return lines.removesuffix(b"\n").rpartition(b"\n")[2].removesuffix(b"\r")
 
 
 def _write(file: int, data: bytes | bytearray | memoryview) -> None:
