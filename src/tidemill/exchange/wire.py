@@ -7,8 +7,8 @@ A request in text is ``time order broker action volume price [symbol [type]]``, 
 client's own number for it, which the answers repeat; ``order`` is 0 for a new one; prices are integers. The symbol is
 the first one of the exchange unless it is given, the type ``limit``.
 
-A client that begins with a line ``trace SYMBOL [NUMBER [LINE]]`` is sent the messages of a symbol behind a number, and those
-that follow, as lines of a trace.
+A client that begins with a line ``trace SYMBOL [NUMBER [LINE]]`` is sent the messages of a symbol behind a number, and
+those that follow, as lines of a trace.
 
 A message in text is ``time order broker action volume price symbol other left``: to who sent the request with the
 ``time`` of that, to all others with the exchange's own, in ms since midnight. A rejection is ``time order broker J
