@@ -459,7 +459,7 @@ def test_tasks_of_a_cluster_leave_a_slot_in_each_executor() -> None:
         executors = SimpleNamespace(apply=summaries.__getitem__, size=lambda: len(summaries))
         scala = SimpleNamespace(statusStore=lambda: SimpleNamespace(executorList=lambda _: executors))
         context: Any = SimpleNamespace(
-            getConf=lambda: {"spark.task.cpus": cpus},
+            _conf={"spark.task.cpus": cpus},
             master="spark://head:7077",
             _jsc=SimpleNamespace(sc=lambda: scala),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
@@ -33,16 +34,34 @@ def resident_slots(context: SparkContext, settings: Settings) -> ResidentSlots:
     session that was made elsewhere it is one, if that is what ``mode`` says; at least one slot is left for other jobs.
     On a cluster, if that is what ``mode`` says, all slots but one of each executor, at most one for each partition.
     """
-    conf = context.getConf()
-    made = conf.get(RESIDENT_TASKS)
     local = local_slots(str(context.master)) is not None
-    if settings.mode == JOBS or (settings.mode == AUTO and not made) or (settings.mode != RESIDENT and not local):
+    if settings.mode == JOBS or (settings.mode != RESIDENT and not local):
         return ResidentSlots(0)
-    cpus = int(conf.get(TASK_CPUS) or 1)
-    found = context._jsc.sc().statusStore().executorList(True)  # of a local master it is the driver
-    slots = [int(found.apply(i).totalCores()) // cpus for i in range(found.size())]
+    made, slots = _local_facts(context) if local else _facts(context)
+    if settings.mode == AUTO and not made:
+        return ResidentSlots(0)
     if local:
-        return ResidentSlots(max(0, min(int(made or 1), sum(slots) - 1)))
+        return ResidentSlots(max(0, min(made or 1, sum(slots) - 1)))
     each = min((count for count in slots if count), default=1) - 1  # the driver has none
     most = each * sum(count > 0 for count in slots)
     return ResidentSlots(min(most, settings.partitions or most), each)
+
+
+def _facts(context: SparkContext) -> tuple[int, list[int]]:
+    """How many slots the session was made with for tasks that stay, and the slots of each executor that it has now."""
+    conf = context._conf  # getConf() would copy it, entry by entry
+    cpus = int(conf.get(TASK_CPUS) or 1)
+    found = context._jsc.sc().statusStore().executorList(True)  # of a local master it is the driver
+    slots = [int(found.apply(i).totalCores()) // cpus for i in range(found.size())]
+    return int(conf.get(RESIDENT_TASKS) or 0), slots
+
+
+_local: WeakKeyDictionary[SparkContext, tuple[int, list[int]]] = WeakKeyDictionary()
+
+
+def _local_facts(context: SparkContext) -> tuple[int, list[int]]:
+    """As :func:`_facts`; on a local master they stay the same."""
+    found = _local.get(context)
+    if found is None:
+        found = _local[context] = _facts(context)
+    return found

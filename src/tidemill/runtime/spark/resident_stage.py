@@ -83,7 +83,7 @@ class ResidentStage:
         """Since when that is not so, as far as is known."""
         self.failure: str | None = None
         """Why the stage is not run any more, except by :meth:`close`."""
-        conf = context.getConf()
+        conf = context._conf
         local = re.fullmatch(r"local(\[.*\])?", str(context.master)) is not None
         told = "127.0.0.1" if local else str(conf.get("spark.driver.host"))
         bound = told if local else str(conf.get("spark.driver.bindAddress") or told)
