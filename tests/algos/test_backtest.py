@@ -150,10 +150,14 @@ def test_the_command_and_its_reports(tmp_path: Path) -> None:
         (["nothing", "--trace", "{trace}"], "TM9601"),
         (["sobi", "--trace", "{trace}", "--policy", "some"], "TM7035"),
         (["sobi", "--trace", "{trace}", "--option", "x=1"], "TM9603"),
+        (["sobi", "--trace", "{trace}", "--option", "volume"], "TM9603"),
+        (["sobi", "--trace", "{other}"], "TM7042"),
     ],
 )
 def test_what_is_refused(arguments: list[str], number: str, tmp_path: Path) -> None:
     trace = trace_in(tmp_path, 10)
-    given = [argument.replace("{trace}", str(trace)) for argument in arguments]
+    other = tmp_path / "other.sql"
+    other.write_text("SELECT 1,\n  2 FROM t;\n")
+    given = [argument.replace("{trace}", str(trace)).replace("{other}", str(other)) for argument in arguments]
     found = CliRunner().invoke(app, ["trade", *given]).exception
     assert isinstance(found, TidemillError) and found.number == number

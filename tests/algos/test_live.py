@@ -119,10 +119,14 @@ def test_an_exchange_that_ends_stops_the_strategies(mill_factory: MillFactory, s
     with trading_place(mill_factory, seed) as (thread, client, market_ends):
         host, _, port = thread.url.removeprefix("tcp://").rpartition(":")
         live = Live(client, (host, int(port)), {"random": make_strategy("random", {})})
-        threading.Timer(
-            1.5, lambda: thread.call(lambda: [c.transport.abort() for c in list(thread.server._clients)])
-        ).start()
-        (runner,) = live.run(threading.Event(), 4.0)
+
+        def cut() -> None:
+            while not (live.runners and live.runners[0].desk.sent):
+                time.sleep(0.05)
+            thread.call(lambda: [client.transport.abort() for client in list(thread.server._clients)])
+
+        threading.Thread(target=cut, daemon=True).start()
+        (runner,) = live.run(threading.Event(), 8.0)
         assert "the exchange has ended the connection" in runner.error
         market_ends.set()
         with pytest.raises(TidemillError, match="TM9606"):
@@ -149,3 +153,24 @@ def test_what_is_no_address(text: str) -> None:
     assert address_of("tcp://h:1") == address_of("h:1") == ("h", 1)
     with pytest.raises(TidemillError, match="TM7038"):
         address_of(text)
+
+
+def test_a_view_of_another_query_is_not_taken_for_the_strategys(mill_factory: MillFactory, seed: int) -> None:
+    """The same strategy may come again; a view with its name and another query is an error, as is one that is wrong."""
+
+    class Counting(Strategy):
+        views: ClassVar[Mapping[str, str]] = {"Counted": "SELECT COUNT(*) AS n\n  FROM orders"}
+
+    class Summing(Strategy):
+        views: ClassVar[Mapping[str, str]] = {"counted": "SELECT SUM(volume) AS n FROM orders"}
+
+    class Wrong(Strategy):
+        views: ClassVar[Mapping[str, str]] = {"wrong": "SELECT nothing FROM orders"}
+
+    with trading_place(mill_factory, seed) as (thread, client, _):
+        for _ in range(2):
+            assert Live(client, thread.server.address, {"counting": Counting()}).prepare() == ["Counted"]
+        with pytest.raises(TidemillError, match=r"TM9604: a view of this name has another query\n.*counted"):
+            Live(client, thread.server.address, {"summing": Summing()}).prepare()
+        with pytest.raises(TidemillError, match=r"TM2004.*\n.*view wrong of a strategy: "):
+            Live(client, thread.server.address, {"wrong": Wrong()}).prepare()

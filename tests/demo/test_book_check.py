@@ -10,8 +10,13 @@ import pytest
 
 from tidemill.demo.book_check import BookCheck, Freshness, Levels
 from tidemill.exchange.market import MarketRules, Session
-from tidemill.exchange.wire import Records
+from tidemill.exchange.matching import REJECTED
+from tidemill.exchange.wire import MESSAGE, Records
 from tidemill.runtime.epoch.report import EpochReport
+
+END = np.zeros(1, MESSAGE)
+END["letter"] = REJECTED
+"""What an exchange says to something that is no question."""
 
 
 def report(epoch: int, rows: int) -> EpochReport:
@@ -57,7 +62,7 @@ class Watched:
             rows = [self.session.step() for _ in range(self.chance.randrange(1, 4))]
             parts = [*rows]
             if self.chance.random() < 0.3:
-                parts.append(self.session.exchange.snapshot(0))
+                parts += [self.session.exchange.snapshot(0), END]
                 self.told += 1
             after = book(self.session)
             parts.append(self.session.step())  # what the next epoch reads is heard already
@@ -77,7 +82,14 @@ def test_views_that_are_the_book(seed: int) -> None:
     assert (check.epochs, check.levels) == (40, watched.seen)
     assert check.orders_compared == watched.told > 3
     assert check.read == check.messages - len(watched.ahead[0])
-    assert not check.wait(0.0)
+    assert not check.wait(0, 0.0)
+    check.sealed(report(41, len(watched.ahead[0])))
+    check.changed(41, change(watched.seen, book(watched.session)))
+    assert check.wait(watched.told, 0.0) and not check.wait(watched.told + 1, 0.0)
+    check.heard(watched.session.exchange.snapshot(0))
+    assert not check.wait(watched.told + 1, 0.0), "more orders may come"
+    check.heard(END)
+    assert check.wait(watched.told + 1, 0.0) and check.difference == "", f"seed {seed}"
 
 
 @pytest.mark.parametrize("fault", ["volume", "lost level", "old level", "epoch"])
@@ -111,6 +123,7 @@ def test_orders_that_are_not_the_exchanges(seed: int) -> None:
     row = watched.chance.randrange(len(told))
     told["volume"][row] += 1
     watched.check.heard(told)
+    watched.check.heard(END)
     watched.run(1)
     assert f"order {told['id'][row]}: copy " in watched.check.difference, f"seed {seed}"
 

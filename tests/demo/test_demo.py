@@ -44,9 +44,16 @@ def test_the_finance_views_are_those_of_the_example() -> None:
 def test_parts_run_together(mill_factory: MillFactory, spark: SparkSession, seed: int) -> None:
     """At the end every finance view is what Spark makes of the orders, and the picture shows them."""
     shown: list[State] = []
+    stopped = threading.Event()
+
+    def show(state: State) -> None:
+        shown.append(state)
+        if state.epochs_compared > 5 and state.messages > 500 and sum(r.orders for r in state.strategies) > 2:
+            stopped.set()
+
     mill = mill_factory(small_epoch_bytes=1 << 20)
     strategies = {name: make_strategy(name, {"volume": "200"}) for name in ("maker", "random")}
-    end = Demo(mill, strategies, rate=400, seed=seed).run(threading.Event(), 6.0, shown.append)
+    end = Demo(mill, strategies, rate=400, seed=seed).run(stopped, 200.0, show)
     assert end.difference == "" and end.epochs_compared > 5 and end.orders_compared > 0, f"seed {seed}"
     assert end.messages > 500 and 0 < end.freshness[0] <= end.freshness[1]
     assert [r.name for r in end.strategies] == list(strategies) and all(r.error == "" for r in end.strategies)
@@ -90,8 +97,28 @@ def test_the_command_for_some_seconds(tmp_path: Path) -> None:
     assert re.fullmatch(r"\s+p50 [\d.]+ ms, p99 [\d.]+ ms", last["freshness"])
     assert re.search(r"equal to the views at all [\d,]+ epochs", last["books"])
     assert "sobi" in last["P&L"] and "maker" in last["P&L"]
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert again.returncode == 1 and again.stderr.startswith("TM7041")
+    assert "at 0 times" not in last["books"]
+    (tmp_path / "file").touch()
+    for taken in ("root", "file"):
+        again = [*command[:-1], str(tmp_path / taken)]
+        run = subprocess.run(again, capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 1 and run.stderr.startswith("TM7041")
+
+
+@pytest.mark.parametrize("seconds", [6.0, 12.0])
+def test_a_signal_while_it_starts_ends_it(tmp_path: Path, seconds: float) -> None:
+    """With a summary, and nothing is left."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [*COMMAND, "--headless", "--rate", "200"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGTERM)
+        out, error = process.communicate(timeout=120)
+    assert process.returncode == 0 and "stopping" in error and "Traceback" not in error, error
+    assert out.splitlines()[-1].startswith("books:")
+    assert [path.name for path in tmp_path.glob("tidemill-*")] == []
 
 
 def children(pid: int, part: str) -> list[int]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.algos.account import Account, Limits
 from tidemill.algos.runner import Runner
 from tidemill.algos.strategy import Strategy
-from tidemill.algos.tables import create_views, orders_over, views_of
+from tidemill.algos.tables import ORDERS, SIDES, create_views, orders_over, views_of
 from tidemill.exchange.exchange import Exchange, Instrument
 from tidemill.exchange.matching import EXECUTED, FILLED, REJECTED
 from tidemill.exchange.replay import Policy, Replay, TraceReader, TraceRows
@@ -85,7 +85,8 @@ class Backtest:
         views = views_of(strategy.views for strategy in self.strategies.values())
         for statement in orders_over(str(feed)):
             mill.sql(statement)
-        create_views(mill.sql, views)
+        made = {view.lower(): "" for view in (ORDERS, *SIDES)}
+        create_views(mill.sql, views, lambda name: made.get(name.lower()))
         return _Session(self, mill, feed, list(views)).run()
 
 

@@ -26,6 +26,7 @@ from tidemill.errors import TidemillError
 from tidemill.exchange.exchange import since_midnight
 from tidemill.exchange.matching import EXECUTED, FILLED
 from tidemill.exchange.wire import MESSAGE, Records, Role
+from tidemill.serve.client.protocol import path_of
 
 if TYPE_CHECKING:
     from tidemill.serve.client.client import Client
@@ -139,20 +140,39 @@ class Live:
     broker: int = 101
     runners: list[Runner] = field(default_factory=list, init=False)
 
+    def prepare(self) -> list[str]:
+        """Create what the strategies' views read, and the views, unless they exist; their names.
+
+        Raises
+        ------
+        TidemillError
+            TM9604 and those of statements for views, TM8031 when the server does not answer.
+        """
+        views = views_of(strategy.views for strategy in self.strategies.values())
+        host, port = self.exchange
+        for statement in orders_over(f"tcp://{host}:{port}", self.symbol):
+            self.client.sql(statement)
+        create_views(self.client.sql, views, self._query_of)
+        return list(views)
+
+    def _query_of(self, view: str) -> str | None:
+        try:
+            found: str | None = self.client.request("GET", path_of("views", view.lower(), "description"))["query"]
+        except TidemillError as error:
+            if error.number != "TM2012":
+                raise
+            return None
+        return found
+
     def run(self, stopped: threading.Event, seconds: float | None = None) -> list[Runner]:
         """Trade until the event is set, or for some seconds; then take all orders back.
 
         Raises
         ------
         TidemillError
-            TM9606 for the exchange, TM9604 and those of statements for views, TM8031 when the server does not answer.
+            TM9606 for the exchange; as :meth:`prepare`, which is done first.
         """
-        views = views_of(strategy.views for strategy in self.strategies.values())
-        host, port = self.exchange
-        for statement in orders_over(f"tcp://{host}:{port}", self.symbol):
-            self.client.sql(statement)
-        create_views(self.client.sql, views)
-        return _Trading(self, list(views)).run(stopped, seconds)
+        return _Trading(self, self.prepare()).run(stopped, seconds)
 
 
 class _Trading:

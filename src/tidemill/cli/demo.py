@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -36,10 +38,10 @@ def demo(
     ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the dashboard; 0 for any free one.")] = 0,
     root: Annotated[
-        Path | None, typer.Option("--root", help="A new directory that keeps the mill's state; else it is removed.")
+        Path | None, typer.Option("--root", help="An empty directory that keeps the mill's state; else it is removed.")
     ] = None,
 ) -> None:
-    """Show all of it at once: an exchange, its market, views of the book, a server with a dashboard, and strategies.
+    """Run a simulated exchange, views of its book, a server with a dashboard and strategies, and show them.
 
     Ends with a summary, and the check that the views were the books of the exchange at every epoch.
     """
@@ -54,16 +56,28 @@ def demo(
     console = Console()
     with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as place:
         where = root or Path(place) / "root"
-        if where.exists() and any(where.iterdir()):
-            raise TidemillError("TM7041", "the demo needs a new directory", got=str(where), hint="one that is empty")
+        if where.exists() and (not where.is_dir() or any(where.iterdir())):
+            raise TidemillError("TM7041", "the demo needs an empty directory", got=str(where), hint="another one")
         display = Display(log=False)
+        _stop_at_signals(stopped)
         with display.reporting():
             display.working("starting Spark")
             mill = open_mill(str(where), Settings(partitions=1))
-        for number in (signal.SIGINT, signal.SIGTERM):  # Spark sets its own when it starts
-            signal.signal(number, lambda *_: stopped.set())
+        _stop_at_signals(stopped)  # Spark has set its own when it started
         with mill:
             screen = Screen(console) if console.is_terminal and not headless else Lines(console)
             with screen:
                 state = Demo(mill, chosen, rate, seed, port).run(stopped, seconds, screen.show)
     typer.echo(summary(state))
+
+
+def _stop_at_signals(stopped: threading.Event) -> None:
+    """Set the event when SIGINT or SIGTERM comes, and say so."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        if not stopped.is_set():
+            sys.stderr.write("stopping\n")
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)

@@ -108,7 +108,7 @@ async def _replay(server: ExchangeServer, reader: TraceReader, policy: Policy, s
 @exchange.command()
 def generate(
     out: Annotated[Path, typer.Argument(help="File to write.")],
-    messages: Annotated[int, typer.Option("--messages", min=0, help="How many lines.")] = 100_000,
+    messages: Annotated[int, typer.Option("--messages", min=1, help="How many lines.")] = 100_000,
     seed: Seed = 0,
     resting: Annotated[int, typer.Option("--resting", min=1, help="About how many orders rest in the book.")] = 10_000,
 ) -> None:

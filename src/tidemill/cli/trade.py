@@ -6,6 +6,7 @@ import signal
 import tempfile
 import threading
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,7 +21,7 @@ from tidemill.algos.strategy import Strategy
 from tidemill.cli.running import open_mill
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.exchange.replay import Policy
+from tidemill.exchange.replay import Policy, TraceReader
 from tidemill.sources.sockets.endpoints import parse_endpoints
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ def strategies_of(names: list[str], options: list[str]) -> dict[str, Strategy]:
     found: dict[str, Strategy] = {}
     short = [text.rpartition(":")[2].lower() if ":" in text else text for text in names]
     for option in options:
+        if "=" not in option:
+            hint = "NAME=VALUE, or STRATEGY.NAME=VALUE"
+            raise TidemillError("TM9603", "an option of a strategy cannot have this value", got=option, hint=hint)
         strategy, _, _ = option.partition("=")[0].rpartition(".")
         if strategy not in ("", *short):
             raise TidemillError("TM9603", "the strategy has no such option", got=option, hint=f"of {', '.join(short)}")
@@ -121,6 +125,10 @@ def _tell(runners: list[Runner], out: Path | None) -> None:
             report.write(out)
 
 
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + signal.SIGTERM)  # what is temporary is removed
+
+
 def back_test(
     names: list[str],
     options: list[str],
@@ -140,6 +148,11 @@ def back_test(
             "TM7033", "there is no such trace", got=str(trace), hint="a file of lines t,id,action,volume,price"
         )
     given = strategies_of(names, options)
+    if next(iter(TraceReader(trace, trace_mode)), None) is None:
+        raise TidemillError(
+            "TM7042", "the trace has no request", got=str(trace), hint="a file of lines t,id,action,volume,price"
+        )
+    signal.signal(signal.SIGTERM, _end)
     test = Backtest(trace, given, step, policy, limits, Account.capital, fee, tick, trace_mode)
     _make(out)
     with tempfile.TemporaryDirectory(prefix="tidemill-trade-") as place:

@@ -11,13 +11,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.exchange.wire import Records
+from tidemill.exchange.matching import REJECTED
+from tidemill.exchange.wire import MESSAGE, Records
 from tidemill.runtime.epoch.report import EpochReport
 
 Levels = dict[tuple[str, int], tuple[int, int]]
@@ -89,6 +91,15 @@ class Freshness:
         return float(np.searchsorted(sums, share * sums[-1])) * 1000 / _BINS_PER_SECOND if sums[-1] else 0.0
 
 
+@dataclass
+class _Told:
+    """All orders of the exchange behind a message, as far as they have come."""
+
+    number: int
+    orders: list[Records] = field(default_factory=list)
+    complete: bool = False
+
+
 class BookCheck:
     """Follows a feed, the epochs of a mill and the changes of its view; each may come from a thread of its own.
 
@@ -113,7 +124,7 @@ class BookCheck:
         self._table = table
         self._changed = threading.Condition()
         self._waiting: deque[tuple[Records, float]] = deque()
-        self._told: deque[tuple[int, list[Records]]] = deque()
+        self._told: deque[_Told] = deque()
         self._rows: dict[int, int] = {}
         self._rows_read = 0
         self._copy = BookCopy()
@@ -129,26 +140,36 @@ class BookCheck:
         """Take what the exchange says to a listener; None at its end.
 
         Messages have numbers without gaps. Orders that it tells when it is asked for them have the number of the newest
-        message before them.
+        message before them; a rejection of what was asked behind that marks their end.
         """
         with self._changed:
             if messages is None:
                 self._closed = True
             else:
-                numbers = messages["sequence"]
-                new = numbers > np.maximum.accumulate(np.r_[self.messages, numbers])[:-1]
-                for number in np.unique(numbers[~new]).tolist():
-                    self._tell(number, messages[~new & (numbers == number)])
-                if new.any():
-                    self._waiting.append((messages[new], time.monotonic()))
-                    self.messages = int(numbers[new][-1])
+                begin = 0
+                for end in [*np.flatnonzero(messages["letter"] == REJECTED).tolist(), len(messages)]:
+                    self._take(messages[begin:end])
+                    if end < len(messages):
+                        self._complete()
+                    begin = end + 1
             self._changed.notify_all()
 
-    def _tell(self, number: int, orders: Records) -> None:
-        if self._told and self._told[-1][0] == number:
-            self._told[-1][1].append(orders)
-        else:
-            self._told.append((number, [orders]))
+    def _take(self, messages: Records) -> None:
+        numbers = messages["sequence"]
+        new = numbers > np.maximum.accumulate(np.r_[self.messages, numbers])[:-1]
+        for number in np.unique(numbers[~new]).tolist():
+            if not self._told or self._told[-1].number != number or self._told[-1].complete:
+                self._told.append(_Told(number))
+            self._told[-1].orders.append(messages[~new & (numbers == number)])
+        if new.any():
+            self._waiting.append((messages[new], time.monotonic()))
+            self.messages = int(numbers[new][-1])
+
+    def _complete(self) -> None:
+        if not self._told or self._told[-1].complete:
+            self._told.append(_Told(self.messages))  # there is no order
+        self._told[-1].complete = True
+        self._compare_orders()
 
     def sealed(self, report: EpochReport) -> None:
         """Note how many messages the epochs have read so far."""
@@ -203,7 +224,8 @@ class BookCheck:
         self._compare_orders()
         while self._waiting and self.read < count:
             messages, at = self._waiting.popleft()
-            end = min(count, self._told[0][0]) if self._told and self._told[0][0] > self.read else count
+            next_told = min((told.number for told in self._told if told.number > self.read), default=count)
+            end = min(count, next_told)
             part = messages[messages["sequence"] <= end]
             if len(part):
                 self._copy.apply(part)
@@ -215,26 +237,30 @@ class BookCheck:
             self._compare_orders()
 
     def _compare_orders(self) -> None:
-        while self._told and self._told[0][0] <= self.read:
-            number, parts = self._told.popleft()
-            if number < self.read or number == self.messages:
-                continue  # the copy is beyond it, or more orders of it may come
-            told = np.concatenate(parts)
+        while self._told and self._told[0].number <= self.read:
+            if self._told[0].number == self.read and not self._told[0].complete:
+                return
+            asked = self._told.popleft()
+            if asked.number < self.read:
+                continue  # the copy is beyond it
+            told = np.concatenate(asked.orders) if asked.orders else np.zeros(0, MESSAGE)
             columns = (told[name].tolist() for name in ("id", "letter", "price", "volume"))
             orders = {id_: (chr(letter), price, volume) for id_, letter, price, volume in zip(*columns, strict=True)}
             self.orders_compared += 1
             order = _first_difference(self._copy.orders, orders)
             if order is not None:
                 values = f"copy {self._copy.orders.get(order)}, exchange {orders.get(order)}"
-                self._differ(f"message {number:,}: order {order}: {values}")
+                self._differ(f"message {asked.number:,}: order {order}: {values}")
 
     def _differ(self, what: str) -> None:
         self.difference = self.difference or what
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until the view has all that the exchange has told; whether it has."""
+    def wait(self, compared: int, seconds: float) -> bool:
+        """Wait until the view has all that the exchange has told, and orders were compared so often; whether it has."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.read == self.messages, seconds)
+            return self._changed.wait_for(
+                lambda: self.read == self.messages and self.orders_compared >= compared, seconds
+            )
 
 
 def _first_difference(left: Mapping[Any, object], right: Mapping[Any, object]) -> Any:

@@ -32,6 +32,8 @@ _INITIALISING = "TM1030"
 _LOOK_SECONDS = 0.25
 _COMPARE_SECONDS = 5.0
 """Between two questions to the exchange for all of its orders."""
+_ALL_ORDERS = f"snapshot {SYMBOL}\nend"
+"""What the exchange is asked: all orders, and something that it rejects, which marks their end."""
 _END_SECONDS = 60.0
 """For the views to reach the end of the feed, and for strategies to take their orders back."""
 
@@ -130,26 +132,29 @@ class Demo:
             line = ExchangeLine(exchange.address, Role.BINARY_LISTENER, self.check.heard)
             stack.callback(line.close)
             live = Live(client, exchange.address, self.strategies, SYMBOL)
+            live.prepare()
             trading_ends = threading.Event()
             threads = [
                 self._started("strategies", lambda: live.run(trading_ends)),
                 self._started("book check", lambda: self._follow(connect(address))),
             ]
             stack.callback(trading_ends.set)
-            exchange.trade(self.rate)
+            if not stopped.is_set():
+                exchange.trade(self.rate)
             begin = asked = time.monotonic()
             while not stopped.is_set() and (seconds is None or time.monotonic() - begin < seconds):
                 show(self._state(begin, address, live))
                 self._look(exchange)
                 if time.monotonic() - asked > _COMPARE_SECONDS:
                     asked = time.monotonic()
-                    line.ask(f"snapshot {SYMBOL}")
+                    line.ask(_ALL_ORDERS)
                 stopped.wait(_LOOK_SECONDS)
+            exchange.halt()
             trading_ends.set()
             threads[0].join(_END_SECONDS)
-            line.ask(f"snapshot {SYMBOL}")
-            exchange.halt()
-            reached = self.check.wait(_END_SECONDS)
+            compared = self.check.orders_compared
+            line.ask(_ALL_ORDERS)
+            reached = self.check.wait(compared + 1, _END_SECONDS)
             self._look(exchange)
             state = self._state(begin, address, live)
         if state.difference or not reached:

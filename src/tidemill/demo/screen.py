@@ -44,12 +44,11 @@ class Lines:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _LINE_SECONDS
-        traded = ", ".join(f"{r.name} {_money(r.profit)}" for r in state.strategies)
-        text = (
-            f"{state.seconds:4.0f} s: {state.messages:,} messages, epoch {state.epochs:,}, "
-            f"freshness p50 {state.freshness[0]:.0f} ms, {traded}"
-        )
-        self._console.print(text, highlight=False, soft_wrap=True)
+        parts = [f"{state.seconds:4.0f} s: {state.messages:,} messages", f"epoch {state.epochs:,}"]
+        if state.freshness[0]:
+            parts.append(f"freshness p50 {state.freshness[0]:.0f} ms")
+        parts += [f"{r.name} {_money(r.profit)}" for r in state.strategies]
+        self._console.print(", ".join(parts), highlight=False, soft_wrap=True)
 
 
 class Screen:
@@ -138,10 +137,14 @@ def _strategies(reports: Sequence[Report]) -> RenderableType:
         table.add_column(name, justify="right" if name not in ("strategy", "") else "left")
     for report in reports:
         profit = Text(_money(report.profit), style="green" if report.profit >= 0 else "red")
-        said = f"stopped: {report.error}" if report.error else ""
+        said = f"stopped: {_one_line(report.error)}" if report.error else ""
         row = f"{report.position:,}", f"{report.orders:,}", f"{len(report.trades):,}", said
         table.add_row(report.name, profit, *row)
     return table
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _money(value: int) -> str:
@@ -153,7 +156,7 @@ def summary(state: State) -> str:
     orders = sum(report.orders for report in state.strategies)
     trades = sum(len(report.trades) for report in state.strategies)
     profits = ", ".join(
-        f"{report.name} {_money(report.profit)}{f' (stopped: {report.error})' if report.error else ''}"
+        f"{report.name} {_money(report.profit)}{f' (stopped: {_one_line(report.error)})' if report.error else ''}"
         for report in state.strategies
     )
     lines = {

@@ -43,7 +43,7 @@ def find_strategy(text: str) -> type[Strategy]:
     path, _, name = text.rpartition(":")
     if not path:
         if text not in STRATEGIES:
-            hint = f"{nearest(text, STRATEGIES)}; {', '.join(STRATEGIES)}, or file.py:Class"
+            hint = f"{nearest(text, STRATEGIES)}; one of your own is file.py:Class"
             raise TidemillError("TM9601", "there is no such strategy", got=text, hint=hint)
         return STRATEGIES[text]
     if not Path(path).is_file():
@@ -73,11 +73,16 @@ def make_strategy(text: str, options: Mapping[str, str]) -> Strategy:
     given: dict[str, object] = {}
     for name, value in options.items():
         if name not in fields:
-            raise _bad_option(f"{name}={value}", f"it has {', '.join(fields) or 'none'}")
+            raise _bad_option(f"{name}={value}", f"{text} has {', '.join(fields) or 'none'}")
         try:
             given[name] = _KINDS[fields[name]](value)
         except ValueError as error:
-            raise _bad_option(f"{name}={value}", f"of type {fields[name]}") from error
+            raise TidemillError(
+                "TM9603",
+                "an option of a strategy cannot have this value",
+                got=f"{name}={value}",
+                hint=f"{name} of {text} is of type {fields[name]}",
+            ) from error
     try:
         return cls(**given)
     except TypeError as error:
