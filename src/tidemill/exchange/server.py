@@ -364,14 +364,17 @@ class _Client(asyncio.Protocol):
         if len(line) > MOST_LINE or not words:
             self._reject(rejections.TOO_LONG if words else rejections.LISTENERS_LISTEN)
         elif words[0] == "since" and len(words) == 3 and symbol is not None and _is_number(words[2]):
+            self._bad = 0
             try:
                 self.tell(exchange.since(symbol, int(words[2])), answer=True)
             except GapError:
                 self.tell(exchange.snapshot(symbol), answer=True)
         elif words[0] == "snapshot" and len(words) == 2 and symbol is not None:
+            self._bad = 0
             self.tell(exchange.snapshot(symbol), answer=True)
         else:
-            self._reject(rejections.LISTENERS_LISTEN if symbol is not None else rejections.UNKNOWN_SYMBOL)
+            known = symbol is not None or len(words) < 2
+            self._reject(rejections.LISTENERS_LISTEN if known else rejections.UNKNOWN_SYMBOL)
 
     def _trace(self, line: bytes) -> None:
         """Send a trace from now on. A client that asks for what there is not is told in a line without an end.
