@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from serving import Served
 import tidemill as tm
 from conftest import ServeFactory
 from tidemill.errors import TidemillError
+from tidemill.serve.access.certificate_watch import CertificateWatch
 from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.logs.server_log import ServerLog
 
 
 def _openssl(*arguments: str) -> None:
@@ -30,6 +33,11 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
     _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{directory}/curve.key")
     _openssl("rsa", "-aes128", "-passout", "pass:secret", "-in", f"{directory}/good.key", "-out", f"{directory}/locked")
+    _openssl("req", "-new", "-key", f"{directory}/good.key", "-subj", "/CN=old", "-out", f"{directory}/request")
+    _openssl(
+        "x509", "-req", "-in", f"{directory}/request", "-signkey", f"{directory}/good.key", "-days", "-1",
+        "-out", f"{directory}/expired.pem",
+    )  # fmt: skip
     (directory / "junk").write_text("junk")
     (directory / "empty").touch()
     return directory
@@ -46,6 +54,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("empty", "good.key", "no certificate and key in PEM"),
         ("good.key", "good.pem", "no certificate and key in PEM"),
         ("absent.pem", "good.key", "the certificate .*absent.pem: No such file"),
+        ("expired.pem", "good.key", "expired.pem: it has expired"),
         ("good.pem", "absent.key", "the key .*absent.key: No such file"),
         ("good.pem", ".", "the key .*: Is a directory"),
     ],
@@ -94,3 +103,36 @@ def test_encryption_is_not_spoken_where_there_is_no_certificate(serve: ServeFact
     with pytest.raises(TidemillError, match=r"(?s)TM8031.*WRONG_VERSION_NUMBER.*http:// in place of https://"):
         tm.connect(plain.url.replace("http", "https"), verify=False)
     assert plain.http.get("/healthz").status_code == 200
+
+
+def test_until_when_a_certificate_is_valid(pem: Path) -> None:
+    """As OpenSSL's command says; for one of an authority, whose chain is in the file, too."""
+    _openssl(
+        "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=leaf", "-keyout", f"{pem}/leaf.key",
+        "-out", f"{pem}/leaf.request",
+    )  # fmt: skip
+    _openssl(
+        "x509", "-req", "-in", f"{pem}/leaf.request", "-CA", f"{pem}/other.pem", "-CAkey", f"{pem}/other.key",
+        "-CAcreateserial", "-days", "30", "-out", f"{pem}/leaf.pem",
+    )  # fmt: skip
+    (pem / "chain.pem").write_text((pem / "leaf.pem").read_text() + (pem / "other.pem").read_text())
+    for certificate, key in (("good", "good"), ("chain", "leaf")):
+        settings = ServerSettings(tls_certificate=f"{pem}/{certificate}.pem", tls_key=f"{pem}/{key}.key")
+        told = subprocess.run(
+            ["openssl", "x509", "-in", settings.tls_certificate, "-noout", "-enddate"], check=True, capture_output=True
+        ).stdout.decode()
+        until = datetime.strptime(told.strip(), "notAfter=%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
+        assert settings.certificate_expires_at() == until
+    assert ServerSettings().certificate_expires_at() is None
+
+
+def test_a_certificate_that_will_soon_expire_is_noted_once_a_day(pem: Path) -> None:
+    settings = ServerSettings(tls_certificate=f"{pem}/good.pem", tls_key=f"{pem}/good.key")
+    until = settings.certificate_expires_at()
+    assert until is not None
+    log = ServerLog("info")
+    watch = CertificateWatch(settings, log)
+    for days in (14.1, 13.5, 13.4, 12.6, 12.4, 1.0):
+        watch.look(until - timedelta(days=days))
+    CertificateWatch(ServerSettings(), log).look()
+    assert [(e.event, e.fields) for e in log.entries()] == [("certificate.expires", {"until": until.isoformat()})] * 3

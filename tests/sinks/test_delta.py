@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sinking import Counted, plain, wait_until, weighted
@@ -84,6 +86,28 @@ def test_a_table_of_somebody_else_and_a_failing_commit(
     (tmp_path / "f").unlink()
     wait_until(lambda: counted.sink("f")["state"] == "running" and counted.sink("f")["lag"] == 0)
     assert weighted(DeltaTable(tmp_path / "f").to_pyarrow_table().to_pylist()) == counted.rows
+
+
+@pytest.mark.parametrize("other", [{"k": [1], "x": [1]}, {"k": ["a"]}], ids=["type", "number"])
+def test_another_program_gave_the_table_other_columns(counted: Counted, tmp_path: Path, other: dict[str, Any]) -> None:
+    """The sink fails until it is altered, and is not tried again and again; with its columns it goes on."""
+    place = tmp_path / "d"
+    counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{place}', maxBackoff '50 ms')")
+    counted.write([("a", 1)])
+    counted.advance()
+    before = DeltaTable(place).to_pyarrow_table()
+    columns = {**other, "__weight": [1], "__epoch": [0]}
+    write_deltalake(place, pa.table(columns), mode="overwrite", schema_mode="overwrite")
+    counted.write([("b", 2)])
+    counted.mill.advance()
+    counted.mill.checkpoint()
+    wait_until(lambda: counted.sink("d")["state"] == "failed")
+    assert counted.sink("d")["error"].startswith("TM8213")
+    assert "other columns" in counted.sink("d")["error"]
+    write_deltalake(place, before, mode="overwrite", schema_mode="overwrite")
+    counted.mill.sql("ALTER SINK d RESUME")
+    wait_until(lambda: counted.sink("d")["lag"] == 0)
+    assert weighted(DeltaTable(place).to_pyarrow_table().to_pylist()) == counted.rows
 
 
 def test_columns_that_delta_does_not_have(counted: Counted, tmp_path: Path) -> None:

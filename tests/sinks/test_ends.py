@@ -184,6 +184,18 @@ def test_a_target_that_was_removed(counted: Counted, seed: int, tmp_path: Path, 
     assert rows("stops") == counted.rows
 
 
+def test_the_only_file_of_a_snapshot_was_removed(counted: Counted, tmp_path: Path) -> None:
+    """It is written again at the next opening, though no row has changed."""
+    counted.mill.sql(f"CREATE SINK s FROM n INTO parquet OPTIONS (path '{tmp_path}/s', mode 'snapshot')")
+    counted.write([("a", 1), ("b", 2)])
+    counted.advance()
+    counted.mill.close()
+    (tmp_path / "s" / "snapshot.parquet").unlink()
+    counted.open()
+    counted.advance()
+    assert plain(pq.read_table(tmp_path / "s" / "snapshot.parquet").to_pylist()) == counted.sums
+
+
 def test_sinks_that_were_dropped_are_forgotten(counted: Counted, tmp_path: Path) -> None:
     for i in range(5):
         counted.mill.sql(f"CREATE SINK s FROM v INTO json OPTIONS (path '{tmp_path}/s{i}')")

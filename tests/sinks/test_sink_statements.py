@@ -102,6 +102,19 @@ def test_what_is_refused(counted: Counted, tmp_path: Path) -> None:
     counted.mill.sql("DROP VIEW v")
 
 
+def test_no_sink_writes_into_the_root(counted: Counted, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    for place in ("root", "root/out", "elsewhere/../root/out", "link/out"):
+        for target in ("parquet", "json", "delta"):
+            with pytest.raises(TidemillError, match="TM8219") as caught:
+                counted.mill.sql(f"CREATE SINK s FROM v INTO {target} OPTIONS (path '{tmp_path}/{place}')")
+            assert str(tmp_path / "root") in caught.value.got
+    counted.mill.sql(f"CREATE SINK s FROM v INTO parquet OPTIONS (path '{tmp_path}/root/../root2/x/..')")
+    assert counted.sink("s")["location"] == f"{tmp_path}/root2"
+    with pytest.raises(TidemillError, match="TM8205"):
+        counted.mill.sql(f"CREATE SINK x FROM v INTO json OPTIONS (path '{tmp_path}/y/../root2/')")
+
+
 def test_only_allowed_paths(mill_factory: MillFactory, tmp_path: Path) -> None:
     with mill_factory(
         "root", allowed_paths=f"{tmp_path}/out,https://hooks.example/a,s3://bucket,https://store.example"

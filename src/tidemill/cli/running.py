@@ -141,6 +141,7 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
     from tidemill.runtime.catalog.declaration import Declaration
     from tidemill.runtime.spark.session import session
     from tidemill.sources.locations.allowed_paths import AllowedPaths
+    from tidemill.state.versions.objects import Objects
 
     catalog, epoch = Catalog(), 0
     try:
@@ -151,7 +152,7 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
             raise
     catalog = catalog.in_zone(given.time_zone)
     with session(replace(given, time_zone=catalog.time_zone)) as spark:
-        declaration = Declaration(spark, catalog, epoch, AllowedPaths(given.allowed_paths))
+        declaration = Declaration(spark, catalog, epoch, AllowedPaths(given.allowed_paths, Objects(root).url))
         _declare(declaration, path, may_replace, may_drop)
     lines = [f"{c.action:8}{c.kind:6}{c.name}{_needs(c, declaration.changed)}" for c in declaration.changes]
     return lines or ["nothing changes"]

@@ -51,7 +51,7 @@ class Root:
     released : bool
         Whether the lock was released.
     allowed : AllowedPaths
-        Where tables may have their files.
+        Where tables may have their files, and sinks write.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class Root:
         given = settings.buffer_directory
         self._zone = settings.time_zone
         self._buffer = Path(given).expanduser().absolute() if given else default_buffer(self.objects)
-        self.allowed = AllowedPaths(settings.allowed_paths)
+        self.allowed = AllowedPaths(settings.allowed_paths, self.objects.url)
         self.released = False
         self.log.lock()
         try:

@@ -20,6 +20,7 @@ import tidemill
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.spark.session import java_ended, java_process_has_ended
+from tidemill.serve.access.certificate_watch import CertificateWatch
 from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
 from tidemill.serve.http.inspection.routers import ROUTERS
@@ -234,7 +235,9 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
                 say(f"  {protocol:12}{address}")
             known = {"root": mill.root, "epoch": mill.epoch, "version": tidemill.__version__}
             log.note(SERVER_STARTED, addresses=server.addresses, **known)
+            certificate = CertificateWatch(settings, log)
             while not ended.wait(_JAVA_SECONDS):
+                certificate.look()
                 if java_process_has_ended(mill.spark.sparkContext):
                     log.note(JAVA_ENDED)
                     raise java_ended("the server stops")

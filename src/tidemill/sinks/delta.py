@@ -107,7 +107,7 @@ class DeltaTarget:
         self._made = True
 
     def _numbered(self) -> _Numbered:
-        return _Numbered(self._path)
+        return _Numbered(self._path, self._deltalake.exceptions.SchemaMismatchError)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -117,22 +117,26 @@ class DeltaTarget:
 
 
 class _Numbered:
-    """Gives errors of the library, which are of many classes, the number TM8214."""
+    """Gives errors of the library a number: TM8213 when the table has other columns by now, else TM8214."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, mismatch: type[Exception]) -> None:
+        self._path, self._mismatch = path, mismatch
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, TidemillError):
-            raise TidemillError(
-                "TM8214",
-                "a commit to the Delta table failed",
-                got=f"{self._path}: {str(error).splitlines()[0]}",
-                hint="free space, or check permissions and the store; it is tried again, and made once",
-            ) from error
+        if not isinstance(error, Exception) or isinstance(error, TidemillError):
+            return
+        said = str(error).splitlines()[0]
+        if isinstance(error, self._mismatch) or said.startswith("Cast error"):  # the latter has no class of its own
+            raise foreign(self._path, f"the table has other columns than the sink: {said}") from error
+        raise TidemillError(
+            "TM8214",
+            "a commit to the Delta table failed",
+            got=f"{self._path}: {said}",
+            hint="free space, or check permissions and the store; it is tried again, and made once",
+        ) from error
 
 
 def _batches(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

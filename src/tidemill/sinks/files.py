@@ -50,9 +50,13 @@ class FilesTarget:
     combines: bool
 
     def position(self, begun: bool) -> int | None:
-        """The epoch of the newest file of changes."""
-        newest = self.into.open(begun)
+        """The epoch of the newest file of changes. TM8218 when the only file of a snapshot is not there any more."""
+        newest = self.into.open(begun, "" if self.keeps_changes else self._only)
         return newest if self.keeps_changes else None
+
+    @property
+    def _only(self) -> str:
+        return f"snapshot.{self.ending}"
 
     def snapshot(self, epoch: int, parts: Iterable[pa.Table]) -> None:
         """Write ``<epoch>-snapshot``, or replace ``snapshot``."""
@@ -60,7 +64,7 @@ class FilesTarget:
             name = folder.name_of(epoch, SNAPSHOT, self.ending)
             self.into.write(name, lambda file: self.write(file, (as_changes(epoch, p) for p in parts)))
         else:
-            self.into.write(f"snapshot.{self.ending}", lambda file: self.write(file, iter(parts)))
+            self.into.write(self._only, lambda file: self.write(file, iter(parts)))
 
     def changes(self, changes: Sequence[Changes]) -> None:
         """Write ``<epoch>-changes`` of the last of the epochs."""

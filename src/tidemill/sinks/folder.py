@@ -31,8 +31,8 @@ _NAME = re.compile(r"(\d{20})-(?:changes|snapshot)\.\w+(?:\.\w+)*")
 
 
 def resolved(path: str) -> str:
-    """A path made absolute, or a URL of an object store as it is, without a slash at the end."""
-    return path.rstrip("/") if is_object_url(path) else str(Path(local_pattern(path)))
+    """A path made absolute and without ``..``, or a URL of an object store as it is, without a slash at the end."""
+    return path.rstrip("/") if is_object_url(path) else os.path.normpath(local_pattern(path))
 
 
 def name_of(epoch: int, kind: str, ending: str) -> str:
@@ -58,18 +58,20 @@ class Folder:
     def __init__(self, path: str, sink: str) -> None:
         self._path, self._sink = Path(path), sink
 
-    def open(self, claimed: bool) -> int | None:
+    def open(self, claimed: bool, needed: str = "") -> int | None:
         """Claim the directory; the newest epoch whose file is there.
 
         Parameters
         ----------
         claimed : bool
             Whether it was claimed before.
+        needed : str
+            Name of a file that is there once the directory was claimed.
 
         Raises
         ------
         TidemillError
-            TM8213 when it is another's, TM8218 when it was claimed, and is not there or empty.
+            TM8213 when it is another's, TM8218 when it was claimed, and is not there, empty, or without the file.
         """
         if claimed and not (self._path.exists() and any(self._path.iterdir())):
             raise gone(str(self._path))
@@ -80,6 +82,8 @@ class Folder:
         names = sorted(entry.name for entry in os.scandir(self._path))
         known = _marker((self._path / MARKER).read_bytes()) if MARKER in names else None
         _check_ours(str(self._path), names, known, self._sink)
+        if claimed and needed and needed not in names:
+            raise gone(str(self._path / needed))
         for name in names:
             if name.startswith(".") and name.endswith(".tmp"):
                 (self._path / name).unlink(missing_ok=True)
@@ -119,7 +123,7 @@ class ObjectFolder:
         store, self._prefix = split_url(url)
         self._store: Any = parse_connection(options, url).store(store)
 
-    def open(self, claimed: bool) -> int | None:
+    def open(self, claimed: bool, needed: str = "") -> int | None:
         """As :meth:`Folder.open`."""
         with _as_os_errors():
             prefix = f"{self._prefix}/" if self._prefix else ""
@@ -129,6 +133,8 @@ class ObjectFolder:
         if claimed and not names:
             raise gone(self._url)
         _check_ours(self._url, names, known, self._sink)
+        if claimed and needed and needed not in names:
+            raise gone(f"{self._url}/{needed}")
         if known is None:
             self.write(MARKER, lambda file: _write_marker(file, self._sink))
         return _newest(names)

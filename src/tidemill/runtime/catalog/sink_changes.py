@@ -21,13 +21,21 @@ def with_sink(catalog: Catalog, statement: CreateSink, created_at_epoch: int, al
     ------
     TidemillError
         TM2012 when there is no such view, TM2036 for a table whose rows are not kept, TM8203 when there is a sink of
-        this name; TM5045 when the target is not in ``allowed_paths``; as :func:`checked_options`.
+        this name; TM5045 when the target is not in ``allowed_paths``, TM8219 when it is in the mill's root; as
+        :func:`checked_options`.
     """
     if statement.if_not_exists and statement.name in catalog.sinks:
         return catalog
     schema = read_schema(catalog, statement.view)
     sink = new_sink(statement, uuid.uuid4().hex, created_at_epoch, schema)
     allowed.check_target(sink.name, sink.location, sink.options)
+    if allowed.in_root(sink.location):
+        raise TidemillError(
+            "TM8219",
+            "a sink cannot write into the root of its mill",
+            got=f"{sink.location} of sink {sink.name}, root {allowed.root}",
+            hint="give it a directory of its own, outside the root",
+        )
     if sink.name in catalog.sinks:
         raise TidemillError(
             "TM8203",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tidemill.config import POSITIVE
 from tidemill.errors import TidemillError
@@ -151,6 +152,13 @@ class ServerSettings:
         tls_context(self.tls_certificate, self.tls_key)
         if self.traces:
             check_traces()
+
+    def certificate_expires_at(self) -> datetime | None:
+        """Until when the certificate is valid; None without one. TM8022 when it cannot be used."""
+        from tidemill.serve.access.tls import expires_at, tls_context
+
+        context = tls_context(self.tls_certificate, self.tls_key)
+        return None if context is None else expires_at(self.tls_certificate, context)
 
     @property
     def is_loopback(self) -> bool:

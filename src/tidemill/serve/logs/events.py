@@ -59,6 +59,14 @@ SERVER_STARTED = Event(
     "The server listens, and epochs run.",
     {"root": "the root", "epoch": "newest sealed epoch", "addresses": "protocol to URL", "version": "of Tidemill"},
 )
+CERTIFICATE_EXPIRES = Event(
+    "certificate.expires",
+    "warning",
+    "the certificate is valid until {until}",
+    "Fewer than 14 days are left. Noted when the server starts, and every day: a new certificate is used from the next "
+    "start on.",
+    {"until": "when it expires, ISO 8601 in UTC"},
+)
 SERVER_STOPPING = Event("server.stopping", "info", "stopping", "A signal came: connections are ended.")
 JAVA_ENDED = Event(
     "java.ended",

@@ -28,6 +28,8 @@ class AllowedPaths:
     ----------
     allowed : str
         Separated by commas; a scheme alone (``tcp+listen://``) allows all its URLs. An empty text allows all paths.
+    root : str
+        The directory or URL of the mill's own files, where sinks never write; empty for none.
 
     Raises
     ------
@@ -35,7 +37,8 @@ class AllowedPaths:
         TM5046 for a text that is not understood.
     """
 
-    def __init__(self, allowed: str = "") -> None:
+    def __init__(self, allowed: str = "", root: str = "") -> None:
+        self.root = root
         self._given = [part.strip() for part in allowed.split(",") if part.strip()]
         if (allowed and not self._given) or "file://" in self._given:
             raise TidemillError(
@@ -82,6 +85,10 @@ class AllowedPaths:
             if not self._has(text if _is_url(text) else local_pattern(text)):
                 raise self.outside(f"{text} of sink {sink}")
 
+    def in_root(self, location: str) -> bool:
+        """Whether a path or URL lies among the files of the mill's root."""
+        return bool(self.root) and f"{_real(location)}/".startswith(f"{_real(self.root)}/")
+
     def has_file(self, path: str) -> bool:
         """Whether a listed file is allowed; links in the path of a local file are resolved."""
         return not self._given or _is_url(path) or self._has(path)
@@ -106,6 +113,11 @@ class AllowedPaths:
             )
         real = os.path.realpath(beginning)
         return any(real == d or real.startswith(f"{d.rstrip('/')}/") for d in self._directories)
+
+
+def _real(place: str) -> str:
+    """A directory or URL with one spelling, without a slash at the end."""
+    return (_plain(place) if _is_url(place) else os.path.realpath(local_pattern(place))).rstrip("/")
 
 
 def _is_url(path: str) -> bool:
