@@ -220,3 +220,34 @@ sys.stdin.read()
     assert cache.delete_unused(late) == ["after", "before"]
     assert len(list((tmp_path / "kernels" / "uses").iterdir())) == 1
     other.stdout.close()
+
+
+def test_a_kernel_is_loaded_when_it_is_needed() -> None:
+    """Importing loads none; a call loads the kernel and those that it calls, and pickling keeps it the one there is."""
+    program = """
+import pickle
+import numpy as np
+from tidemill.kernels import cache
+from tidemill.kernels.sorting import sort_rows
+import tidemill.state.merge.merge
+
+def loaded():
+    return {kernel.__name__ for kernel in cache.KERNELS if "dispatcher" in vars(kernel)}
+
+print(len(cache.KERNELS) > 10, loaded())
+data = np.frombuffer(b"cab", np.uint8)
+print(sort_rows(np.arange(4), data).tolist(), "sort_rows" in loaded(), len(loaded()) < len(cache.KERNELS) // 2)
+print(pickle.loads(pickle.dumps(sort_rows)) is sort_rows)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines() == ["True set()", "[1, 2, 0] True True", "True"]
+
+
+def test_the_command_loads_no_engine_before_it_knows_what_to_do() -> None:
+    """``tidemill --help`` and completion answer at once."""
+    program = (
+        "import sys, tidemill.cli.commands; print(sorted({'numba', 'pandas', 'pyspark', 'duckdb'} & {*sys.modules}))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.stdout.strip(), found.stderr) == ("[]", "")

@@ -18,7 +18,8 @@ from tidemill.exchange.exchange import Exchange, Instrument
 from tidemill.exchange.feeds import run_replay
 from tidemill.exchange.market import MarketRules, write_trace
 from tidemill.exchange.matching import BOOKED, LIMIT, MARKET
-from tidemill.exchange.replay import BROKERS, FIRST_BROKER, FIRST_ID, Policy, Replay, TraceReader
+from tidemill.exchange.policy import Policy
+from tidemill.exchange.replay import BROKERS, FIRST_BROKER, FIRST_ID, Replay, TraceReader
 from tidemill.exchange.server import ExchangeServer
 from tidemill.exchange.wire import REQUEST, Records
 

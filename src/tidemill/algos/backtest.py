@@ -22,7 +22,8 @@ from tidemill.algos.strategy import Strategy
 from tidemill.algos.tables import ORDERS, SIDES, create_views, orders_over, views_of
 from tidemill.exchange.exchange import Exchange, Instrument
 from tidemill.exchange.matching import EXECUTED, FILLED, REJECTED
-from tidemill.exchange.replay import Policy, Replay, TraceReader, TraceRows
+from tidemill.exchange.policy import Policy
+from tidemill.exchange.replay import Replay, TraceReader, TraceRows
 from tidemill.exchange.wire import REQUEST, Records, trace_lines
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from tidemill.algos.strategy import Strategy
 from tidemill.cli.running import open_mill
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.exchange.replay import Policy, TraceReader
+from tidemill.exchange.policy import Policy
+from tidemill.exchange.replay import TraceReader
 from tidemill.sources.sockets.endpoints import parse_endpoints
 
 if TYPE_CHECKING:

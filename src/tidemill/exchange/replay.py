@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from tidemill.exchange.book import Book
 from tidemill.exchange.chance import Ints
 from tidemill.exchange.exchange import Exchange
 from tidemill.exchange.matching import BOOKED, BUY, EXECUTED, FILLED, LIMIT, MARKET, REJECTED, SELL, Requests
+from tidemill.exchange.policy import Policy
 from tidemill.exchange.wire import OWN_BROKERS, REQUEST, Records
 from tidemill.formats import open as open_format
 from tidemill.formats.base import RowError
@@ -38,17 +38,6 @@ _CANCEL, _EXECUTED = list(_REQUESTS).index("C"), list(_REQUESTS).index("E")
 _OTHERS = "XT"
 _ACTIONS = pa.array([*_REQUESTS, *_OTHERS])
 _MOST_ID = 1 << 62
-
-
-class Policy(StrEnum):
-    """With whom orders of clients trade while a trace is replayed."""
-
-    REPLAY = "replay"
-    """With nobody: new ones are rejected, and the trace is told as it was."""
-    ALL = "all"
-    """With all; the orders of the trace are matched like those of clients."""
-    LIVE = "live"
-    """Only with each other; the trace is told as it was."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ A process that compiles something new deletes what no running process uses and i
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -31,7 +32,10 @@ from types import FunctionType
 from typing import Any, cast
 
 import numba
+from numba import types
 from numba.core.caching import UserProvidedCacheLocator
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import typeof_impl
 
 from tidemill.kernels.sources import key
 
@@ -170,19 +174,74 @@ class Locator(UserProvidedCacheLocator):  # type: ignore[misc]
         return ""
 
 
+class Kernel:
+    """A function with declared types, whose machine code is loaded, or compiled, when it is first needed.
+
+    A process of Tidemill imports some 280 of them and calls few: to load all takes more than a second. Kernels call
+    each other as any compiled functions do; everything else of it is that of Numba's dispatcher.
+
+    Attributes
+    ----------
+    dispatcher
+        Numba's compiled function.
+    """
+
+    def __init__(self, function: FunctionType, signatures: Sequence[Any], options: dict[str, Any]) -> None:
+        self._function, self._signatures, self._options = function, signatures, options
+        functools.update_wrapper(self, function)
+        KERNELS.append(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.dispatcher(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dispatcher":  # not there yet; later it is found without this method
+            with global_compiler_lock:  # that of Numba: kernels are loaded while others that call them are compiled
+                if name not in self.__dict__:
+                    self.dispatcher = _compiled(self._function, self._signatures, self._options)
+            return self.dispatcher
+        return getattr(self.dispatcher, name)
+
+    def __reduce__(self) -> str:
+        return self._function.__qualname__
+
+
+KERNELS: list[Kernel] = []
+"""All that the process has imported."""
+
+
+@typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
+def _type_of_kernel(value: Kernel, _context: object) -> types.Dispatcher:
+    return types.Dispatcher(value.dispatcher)
+
+
+def load_kernels() -> None:
+    """Load, or compile, all kernels that the process has imported."""
+    for kernel in KERNELS:
+        _ = kernel.dispatcher
+
+
 def njit(*arguments: Any, **options: Any) -> Callable[..., Any]:
-    """``numba.njit`` with the disk cache in :func:`directory`; takes the same arguments, or the function alone."""
+    """``numba.njit`` with the disk cache in :func:`directory`; takes the same arguments, or the function alone.
+
+    With signatures it gives a :class:`Kernel`.
+    """
     if arguments and isinstance(arguments[0], FunctionType):
         return cast("Callable[..., Any]", njit()(arguments[0]))
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        place = directory(function.__code__.co_filename, function.__module__)
-        before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
-        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = place, f"{__name__}.{Locator.__name__}"
-        try:
-            compiled: Callable[..., Any] = numba.njit(*arguments, cache=bool(place), **options)(function)
-        finally:
-            numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
-        return compiled
+        plain = cast("FunctionType", function)
+        return Kernel(plain, arguments, options) if arguments else _compiled(plain, (), options)
 
     return decorate
+
+
+def _compiled(function: FunctionType, signatures: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    place = directory(function.__code__.co_filename, function.__module__)
+    before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
+    numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = place, f"{__name__}.{Locator.__name__}"
+    try:
+        found: Callable[..., Any] = numba.njit(*signatures, cache=bool(place), **options)(function)
+    finally:
+        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
+    return found

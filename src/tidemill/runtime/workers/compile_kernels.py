@@ -1,7 +1,7 @@
 """Compiles the kernels of a fresh installation: ``python -m tidemill.runtime.workers.compile_kernels``.
 
-A kernel is compiled when its module is imported, or, if its types are not declared, when it is called first; all later
-processes find its machine code in :mod:`tidemill.kernels.cache`. Processes that start together would compile the same
+A kernel is compiled when it is needed first, by a process that has not found its machine code in
+:mod:`tidemill.kernels.cache`. Processes that start together would compile the same
 kernels at the same time, so this is done before: the readers of formats in one process, all other kernels in another.
 Nothing that has kernels is imported before both run.
 """
@@ -58,13 +58,15 @@ def read_formats() -> None:
 
 
 def compile_others() -> None:
-    """Import all modules that have kernels but those of formats, and run what needs both."""
+    """Compile all kernels but those that only formats have, and run what needs both."""
     for path in sorted(_PACKAGE.rglob("*.py")):
         parts = path.relative_to(_PACKAGE.parent).with_suffix("").parts
         if parts[1] != "formats" and _KERNEL.search(path.read_text()):
             importlib.import_module(".".join(parts))
+    from tidemill.kernels.cache import load_kernels
     from tidemill.runtime.workers.warm_up import warm_up
 
+    load_kernels()
     warm_up()
 
 
