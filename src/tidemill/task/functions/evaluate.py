@@ -22,12 +22,13 @@ from tidemill.task.functions.columns.registry import FUNCTIONS, Function, Value,
 from tidemill.task.functions.columns.sizes import TooLargeError, check_size
 from tidemill.task.functions.nested.bodies import Body
 
-_CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
+CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
+"""What is evaluated here. Only the first argument is evaluated for all rows; that of ``try`` may fail."""
 
 
 def supported(name: str) -> bool:
     """Whether a function called ``name`` can be evaluated."""
-    return name in FUNCTIONS or name in _CONDITIONAL
+    return name in FUNCTIONS or name in CONDITIONAL
 
 
 def can_fail(expression: Expression) -> bool:
@@ -36,10 +37,15 @@ def can_fail(expression: Expression) -> bool:
         return False
     if expression.function != "try" and any(can_fail(arg) for arg in expression.args):
         return True
-    if expression.function in _CONDITIONAL:
+    return can_fail_itself(expression)
+
+
+def can_fail_itself(call: Call) -> bool:
+    """Whether a call could raise an error for some values of its arguments."""
+    if call.function in CONDITIONAL:
         return False
-    fails = lookup(expression.function).fails
-    return fails if isinstance(fails, bool) else fails(expression)
+    fails = lookup(call.function).fails
+    return fails if isinstance(fails, bool) else fails(call)
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> Array:
@@ -76,7 +82,12 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> Array:
 
 def filter_mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
     """Which rows pass the predicate: its value, with NULL as false."""
-    return cast("pa.BooleanArray", pc.fill_null(evaluate(expression, batch), False))
+    return as_mask(evaluate(expression, batch))
+
+
+def as_mask(values: Array) -> pa.BooleanArray:
+    """Values of a predicate, with NULL as false."""
+    return cast("pa.BooleanArray", pc.fill_null(values, False))
 
 
 def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
