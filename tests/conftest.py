@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
+from commands import Finished, here
 from mill_factory import MillFactory
+from tidemill.cli import progress_display
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.spark.session import create_session
@@ -123,6 +126,17 @@ def mill_factory(spark: SparkSession, tmp_path: Path) -> Iterator[MillFactory]:
     yield open_mill
     for mill in opened:
         mill.close()
+
+
+@pytest.fixture
+def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Finished]]:
+    """The command in this process, on its session."""
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    monkeypatch.setattr(progress_display, "EVERY", 1e6)
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    yield here
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

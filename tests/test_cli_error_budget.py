@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from commands import elsewhere
+from commands import Finished
 
 
-def test_a_budget_is_exceeded_and_raised(tmp_path: Path) -> None:
+def test_a_budget_is_exceeded_and_raised(command: Callable[..., Finished], tmp_path: Path) -> None:
     data, root = tmp_path / "data", str(tmp_path / "root")
     data.mkdir()
     (data / "1.csv").write_text("1,a\nx,b\n")
@@ -20,13 +21,10 @@ def test_a_budget_is_exceeded_and_raised(tmp_path: Path) -> None:
             f"maxErrors '{most}'); CREATE MATERIALIZED VIEW v AS SELECT k, s FROM t;"
         )
     run = ["run", "--root", root, "--once", "--master", "local[2]"]
-    first, again, raised, tables, errors = elsewhere(
-        [*run, str(scripts[0])],
-        [*run, str(scripts[0])],
-        [*run, str(scripts[1])],
-        ["query", "--root", root, "SHOW TABLES", "--format", "csv"],
-        ["query", "--root", root, "SELECT source, line, at, reason FROM t__errors", "--format", "csv"],
-    )
+    first, again, raised = (command(*run, str(script)) for script in (scripts[0], scripts[0], scripts[1]))
+    tables = command("query", "--root", root, "SHOW TABLES", "--format", "csv")
+    query = "SELECT source, line, at, reason FROM t__errors"
+    errors = command("query", "--root", root, query, "--format", "csv")
     assert first.code == again.code == 1
     assert "warning: TM4026: rows of a table are malformed" in first.err
     for stopped in (first, again):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from commands import Finished, here
-from tidemill.cli import progress_display
+from commands import Finished
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot
@@ -21,17 +19,6 @@ TABLE = "CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}');"
 SUMS = "CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(v) AS s FROM t GROUP BY k;"
 MOST = "CREATE MATERIALIZED VIEW most AS SELECT MAX(s) AS s FROM sums;"
 FEW = "CREATE MATERIALIZED VIEW few AS SELECT v FROM t WHERE v < {most};"
-
-
-@pytest.fixture
-def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
-    """The command in this process, on its session."""
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
-    monkeypatch.setattr(progress_display, "EVERY", 1e6)
-    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-    yield here
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidemill
+from commands import elsewhere
 from mill_factory import MillFactory
 from tidemill import pipelines
 from tidemill.config import Settings
@@ -173,13 +172,14 @@ def test_declarations_outside_of_a_pipeline() -> None:
 def test_the_command(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text(HEAD.replace("{data}", str(data)) + BODY)
-    command = [sys.executable, "-m", "tidemill", "run", str(path), "--root", str(tmp_path / "r"), "--once"]
-    done = subprocess.run([*command, "--master", "local[2]"], capture_output=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    assert "by_active" in done.stdout.decode()
-    command = [sys.executable, "-m", "tidemill", "query", "SELECT n FROM by_active", "--root", str(tmp_path / "r")]
-    done = subprocess.run([*command, "--format", "csv"], capture_output=True, timeout=120, check=False)
-    assert done.stdout.split() == [b'"n"', b"2"], done.stderr.decode()
+    root = str(tmp_path / "r")
+    done, read = elsewhere(
+        ["run", str(path), "--root", root, "--once", "--master", "local[2]"],
+        ["query", "SELECT n FROM by_active", "--root", root, "--format", "csv"],
+    )
+    assert done.code == 0, done.err
+    assert "by_active" in done.out
+    assert read.raw.split() == [b'"n"', b"2"], read.err
 
 
 def test_a_python_function_is_called_by_name(mill: Mill, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from oracle import ONE_TASK
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -150,10 +150,10 @@ class _Company:
         return found
 
 
-def _answer(spark: SparkSession, query: str) -> pa.Table | str:
+def _answer(frame: DataFrame) -> pa.Table | str:
     """Spark's rows, or the number of what is told in their place."""
     try:
-        return spark.sql(query).toArrow()
+        return frame.toArrow()
     except Py4JJavaError as error:
         return next(number for name, number in NUMBERS.items() if name in str(error))
 
@@ -167,8 +167,11 @@ def _check(mill: Mill, spark: SparkSession, company: _Company) -> set[str]:
     status = {name: state for name, state, _, _ in mill.status()}
     failing = set()
     for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
-        expected = _answer(spark, query)
+        frame = spark.sql(query)
+        expected = _answer(frame)
+        if not isinstance(expected, str):  # what reads this view need not compute it once more
+            frame = spark.createDataFrame(expected, frame.schema).coalesce(1)
+        frame.createOrReplaceTempView(name)
         where = f"{name} at epoch {mill.epoch}: {query}\n{people}\n{links}\nSpark: {expected}"
         if isinstance(expected, str):
             failing.add(name)
@@ -252,7 +255,7 @@ def test_limits_are_those_of_the_session(
         list(mill.drain())
         rows = [(n,) for n in numbers.elements()]
         session.createDataFrame(rows, "n INT").createOrReplaceTempView("t")
-        expected = _answer(session, query)
+        expected = _answer(session.sql(query))
         if isinstance(expected, str):
             seen.append(expected)
             with pytest.raises(TidemillError, match=rf"TM1039(.|\n)*{expected}"):

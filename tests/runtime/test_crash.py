@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from commands import Finished
 from flights_pipeline import (
     VIEWS,
     assert_same,
@@ -38,8 +40,11 @@ def undisturbed(script: Path, root: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.timeout(200 + 60 * KILLS)
-def test_killed_and_restarted(tmp_path: Path, spark: SparkSession, seed: int) -> None:
-    """Some kills take the JVM with them, some leave it behind as an orphan whose tasks go on for a moment."""
+def test_killed_and_restarted(command: Callable[..., Finished], tmp_path: Path, spark: SparkSession, seed: int) -> None:
+    """Some kills take the JVM with them, some leave it behind as an orphan whose tasks go on for a moment.
+
+    The last run is the same command in this process.
+    """
     script = write_input(tmp_path / "data", seed, rows=3000 * KILLS)
     chance, root, epochs = random.Random(seed), tmp_path / "root", [0]
     for number in range(KILLS):
@@ -52,10 +57,10 @@ def test_killed_and_restarted(tmp_path: Path, spark: SparkSession, seed: int) ->
         epochs.append(check_readable(root))
     assert len(epochs) > min(2, KILLS), "the run ended before it was killed"
     assert epochs == sorted(epochs), "a durable epoch never goes back"
-    process = start(script, root, EPOCH_BYTES, "--once")
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == 0, err[-3000:]
-    assert "sealed epoch" in out
+    last = ["run", str(script), "--root", str(root), "--master", "local[2]", "--epoch-bytes", str(EPOCH_BYTES)]
+    done = command(*last, "--log", "--once")
+    assert done.code == 0, done.err[-3000:]
+    assert "sealed epoch" in done.out
     undisturbed(script, tmp_path / "calm", spark)
     expected = contents(tmp_path / "calm")
     assert all(expected.values())
