@@ -175,7 +175,7 @@ class Locator(UserProvidedCacheLocator):  # type: ignore[misc]
 
 
 class Kernel:
-    """A function with declared types, whose machine code is loaded, or compiled, when it is first needed.
+    """A compiled function whose machine code is loaded, or compiled, when it is first needed.
 
     A process of Tidemill imports some 280 of them and calls few: to load all takes more than a second. Kernels call
     each other as any compiled functions do; everything else of it is that of Numba's dispatcher.
@@ -216,32 +216,32 @@ def _type_of_kernel(value: Kernel, _context: object) -> types.Dispatcher:
 
 
 def load_kernels() -> None:
-    """Load, or compile, all kernels that the process has imported."""
+    """Load, or compile, all kernels of declared types that the process has imported."""
     for kernel in KERNELS:
         _ = kernel.dispatcher
 
 
 def njit(*arguments: Any, **options: Any) -> Callable[..., Any]:
-    """``numba.njit`` with the disk cache in :func:`directory`; takes the same arguments, or the function alone.
-
-    With signatures it gives a :class:`Kernel`.
+    """``numba.njit`` as a :class:`Kernel`, with the disk cache in :func:`directory`; takes the same arguments, or the
+    function alone. With ``cache=False`` it is not kept on disk.
     """
     if arguments and isinstance(arguments[0], FunctionType):
         return cast("Callable[..., Any]", njit()(arguments[0]))
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        plain = cast("FunctionType", function)
-        return Kernel(plain, arguments, options) if arguments else _compiled(plain, (), options)
+        return Kernel(cast("FunctionType", function), arguments, options)
 
     return decorate
 
 
 def _compiled(function: FunctionType, signatures: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    if not options.get("cache", True):
+        return cast("Callable[..., Any]", numba.njit(*signatures, **options)(function))
     place = directory(function.__code__.co_filename, function.__module__)
     before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
     numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = place, f"{__name__}.{Locator.__name__}"
     try:
-        found: Callable[..., Any] = numba.njit(*signatures, cache=bool(place), **options)(function)
+        found: Callable[..., Any] = numba.njit(*signatures, **{**options, "cache": bool(place)})(function)
     finally:
         numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
     return found

@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from tidemill.kernels.cache import njit as cached_njit
+from tidemill.kernels.cache import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,12 +44,12 @@ F64_GRID_OUT = types.Array(types.float64, 2, "C")
 
 def kernel(result: Any, *arguments: Any) -> Callable[[F], F]:
     """Compile a function for exactly one signature, releasing the GIL, and cache it on disk."""
-    return cast("Callable[[F], F]", cached_njit(result(*arguments), nogil=True))
+    return cast("Callable[[F], F]", njit(result(*arguments), nogil=True))
 
 
 def inlined(function: F) -> F:
     """Compile a function as a part of the kernels that call it."""
-    return cast(F, njit(function, nogil=True))
+    return cast(F, njit(nogil=True, cache=False)(function))
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, position: Any, bits: int) -> Any:
