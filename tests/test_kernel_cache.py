@@ -244,10 +244,12 @@ print(pickle.loads(pickle.dumps(sort_rows)) is sort_rows)
     assert found.stdout.splitlines() == ["True set()", "[1, 2, 0] True True", "True"]
 
 
-def test_the_command_loads_no_engine_before_it_knows_what_to_do() -> None:
-    """``tidemill --help`` and completion answer at once."""
-    program = (
-        "import sys, tidemill.cli.commands; print(sorted({'numba', 'pandas', 'pyspark', 'duckdb'} & {*sys.modules}))"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (found.stdout.strip(), found.stderr) == ("[]", "")
+def test_commands_load_what_they_need_alone() -> None:
+    """``tidemill --help`` and completion answer at once; to read a view takes neither Spark nor pandas."""
+    for module, heavy in (
+        ("tidemill.cli.commands", {"numba", "pandas", "pyspark", "duckdb"}),
+        ("tidemill.cli.querying", {"pandas", "pyspark", "duckdb", "httpx"}),
+    ):
+        program = f"import sys, {module}; print(sorted({heavy} & {{*sys.modules}}))"
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert (found.stdout.strip(), found.stderr) == ("[]", ""), module

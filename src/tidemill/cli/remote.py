@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidemill.cli.output import shown_in
 from tidemill.errors import TidemillError
-from tidemill.serve.client.client import Client, connect
 from tidemill.serve.client.protocol import path_of
 from tidemill.serve.stored.addresses import served_at
+
+if TYPE_CHECKING:
+    from tidemill.serve.client.client import Client
 
 TOKEN_VARIABLE = "TIDEMILL_TOKEN"
 
@@ -29,12 +32,16 @@ def server_for(root: str | None, server: str | None) -> Client | None:
     if (root is None) == (server is None):
         got = "neither --root nor --server" if root is None else "both --root and --server"
         raise TidemillError("TM7030", "where the views are is not clear", got=got, hint="--root DIR, or --server URL")
+    found = None if root is None else served_at(root)
+    if server is None and found is None:
+        return None
+    from tidemill.serve.client.client import connect  # with it comes all that HTTP needs
+
     token = os.environ.get(TOKEN_VARIABLE)
     if server is not None:
         return connect(server, token)
-    assert root is not None
-    found = served_at(root)
-    return None if found is None else connect(found["http"], token, verify=False)
+    assert found is not None
+    return connect(found["http"], token, verify=False)
 
 
 def answer(client: Client, statement: str, epoch: int | None) -> Iterator[pa.Table] | str | None:

@@ -8,10 +8,9 @@ import json
 import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
@@ -22,6 +21,9 @@ from tidemill.sinks import json_lines
 from tidemill.sinks.messages import Message, messages
 from tidemill.sinks.options import CHANGES
 from tidemill.sinks.target import AT_LEAST_ONCE, Changes, Identity, TargetKind, bad_location
+
+if TYPE_CHECKING:
+    import httpx
 
 URL = Option("url", TEXT, None, "where messages are posted: http:// or https://, without a user")
 ROWS_PER_MESSAGE = Option("rowsPerMessage", number(1, 100_000), 1000, "most rows of one message")
@@ -93,6 +95,8 @@ class WebhookTarget:
                 self._taken = message.epoch, message.snapshot, message.sequence
 
     def _post(self, message: Message) -> None:
+        import httpx  # not by who only reads a catalogue
+
         sink = self._sink
         head = {
             "sink": sink.name,
@@ -179,6 +183,8 @@ def _headers(text: str) -> list[tuple[str, str]]:
 
 
 def _resolved(text: str) -> str:
+    import httpx
+
     shown = text.partition("://")[0][:_SHOWN]  # the rest may have secrets
     try:
         url, _ = urlsplit(text), httpx.URL(text)

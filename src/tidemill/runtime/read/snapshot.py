@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.loading.nodes.queries import INPUT
-from tidemill.plan.loading.nodes.sources import ScanNode
-from tidemill.plan.loading.plan import Scan
-from tidemill.plan.lowering.assemble import Assembler
+from tidemill.plan.loading.names import INPUT
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.sinks import SinkStatus, shown
 from tidemill.runtime.durability.migrations import migrated
@@ -43,6 +40,9 @@ from tidemill.task.dataflow.changed_rows import changed_rows
 from tidemill.task.dataflow.deltas import Delta
 from tidemill.task.dataflow.read_view import empty_rows, finish_rows, read_view, reader_of, view_parts, zero_row
 from tidemill.task.program import ReadPlan
+
+if TYPE_CHECKING:
+    from tidemill.plan.loading.plan import Scan
 
 _PART_ROWS = 1 << 16
 
@@ -106,6 +106,8 @@ class Snapshot:
         usual = views == self.catalog.views
         if usual and name in self.plans:
             return self.plans[name]
+        from tidemill.plan.lowering.assemble import Assembler
+
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
         plan = Assembler([v.definition() for v in views.values()], sources).read_plan(name)
         if usual:
@@ -323,6 +325,9 @@ class Snapshot:
         TidemillError
             As :meth:`read`; TM4006 for a column that the view does not have, TM4003 for another number of splits.
         """
+        from tidemill.plan.loading.nodes.sources import ScanNode  # who only reads a view waits for neither of them
+        from tidemill.plan.loading.plan import Scan
+
         sealed = self._sealed(view.lower(), epoch)
         wanted = tuple(sealed.plan.schema.names) if columns is None else sealed.named(columns, "columns")
         return Scan(ScanNode(name, ViewRows(sealed, wanted, splits)))

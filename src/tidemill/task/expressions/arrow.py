@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from tidemill.errors import EvaluationError, TidemillError
+
+if TYPE_CHECKING:
+    from pyarrow import acero
 
 
 def computed(rows: pa.Table, names: Sequence[str], expressions: Sequence[pc.Expression]) -> pa.Table:
     """A column for each expression; errors as :func:`passing`."""
+    from pyarrow import acero
+
     return _carried_out(rows, acero.Declaration("project", acero.ProjectNodeOptions(list(expressions), list(names))))
 
 
@@ -31,10 +36,14 @@ def passing(rows: pa.Table, condition: pc.Expression) -> pa.Table:
     TidemillError
         TM9015 for an expression that does not fit the columns; EvaluationError TM3901 for rows that it fails for.
     """
+    from pyarrow import acero
+
     return _carried_out(rows, acero.Declaration("filter", acero.FilterNodeOptions(condition)))
 
 
 def _carried_out(rows: pa.Table, step: acero.Declaration) -> pa.Table:
+    from pyarrow import acero  # it imports pandas, which takes half a second
+
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
     try:
         return acero.Declaration.from_sequence([source, step]).to_table(use_threads=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.aggregates import layout
 from tidemill.plan.algebra.nodes import Aggregate, Node
+from tidemill.plan.loading.names import INPUT
 from tidemill.plan.loading.nodes.lowering import Lowering
 from tidemill.plan.loading.nodes.node import PlanNode
 from tidemill.plan.lowering.analysis.calculations import finishing
@@ -14,9 +15,6 @@ from tidemill.schema import Schema
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.program import Calculate, Input, StreamingGroups
-
-INPUT = "input"
-"""The name of a scan without one, and of the node itself in SQL."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,13 @@ from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import nullable, of_columns, texts
 
-_FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
 _BITMAP = 32768
+
+
+@cache
+def _factorials() -> pa.Int64Array:
+    """Not at the import: to make an array of numbers imports pandas."""
+    return pa.array([math.factorial(n) for n in range(21)], pa.int64())
 
 
 @function("factorial")
@@ -24,7 +30,7 @@ def _factorial(call: Call, args: list[Value], rows: int) -> Value:
     """NULL outside 0 to 20."""
     number = as_array(args[0], rows)
     known = pc.and_(pc.greater_equal(number, 0), pc.less_equal(number, 20))
-    return _FACTORIALS.take(null_unless(known, number))
+    return _factorials().take(null_unless(known, number))
 
 
 @function("width_bucket")

@@ -15,14 +15,14 @@ from tidemill.task.functions.columns.text_buffers import check_rows, longs, null
 from tidemill.task.functions.kernels import compare as compare_kernels
 from tidemill.task.functions.kernels import encoding as encoding_kernels
 
-_NO_LIMIT = pa.scalar(2**62)
+_NO_LIMIT = 2**62
 
 
 @of_columns("levenshtein")
 def _levenshtein(call: Call, args: list[Value], rows: int) -> Value:
     """``args`` are two texts and, if any, the threshold above which the answer is -1."""
     left, right = (texts(arg, rows) for arg in args[:2])
-    most, known = longs(args[2] if len(args) > 2 else _NO_LIMIT, rows)
+    most, known = longs(args[2] if len(args) > 2 else pa.scalar(_NO_LIMIT), rows)
     edits = np.empty(rows, np.int32)
     compare_kernels.levenshtein(*left.parts, *right.parts, most, edits)
     return nullable(edits, call.type, left.valid & right.valid & known)
