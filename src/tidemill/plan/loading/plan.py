@@ -25,9 +25,9 @@ from tidemill.errors import TidemillError
 from tidemill.options.option import bad_option
 from tidemill.plan.explain.column_names import input_columns, step_columns
 from tidemill.plan.loading.analysing import analysed
-from tidemill.plan.loading.names import INPUT
 from tidemill.plan.loading.nodes.joins import LookedUp, Merged
 from tidemill.plan.loading.nodes.lowering import Lowering
+from tidemill.plan.loading.nodes.names import INPUT
 from tidemill.plan.loading.nodes.node import PlanNode, check_columns, check_distinct
 from tidemill.plan.loading.nodes.queries import Grouped, Query
 from tidemill.plan.loading.nodes.rows import Computed, Filtered, Limited, Selected, Unnested

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.loading.names import INPUT
+from tidemill.plan.loading.nodes.names import INPUT
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.sinks import SinkStatus, shown
 from tidemill.runtime.durability.migrations import migrated

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.aggregates import layout
 from tidemill.plan.algebra.nodes import Aggregate, Node
-from tidemill.plan.loading.names import INPUT
 from tidemill.plan.loading.nodes.lowering import Lowering
+from tidemill.plan.loading.nodes.names import INPUT
 from tidemill.plan.loading.nodes.node import PlanNode
 from tidemill.plan.lowering.analysis.calculations import finishing
 from tidemill.schema import Schema
