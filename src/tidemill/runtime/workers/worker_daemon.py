@@ -1,8 +1,8 @@
 """The parent of Spark's Python workers: imports everything once, then forks.
 
 Spark starts it as ``python -m tidemill.runtime.workers.worker_daemon`` instead of ``pyspark.daemon``. Each
-worker is a fork of it, so it has the compiled kernels from its first moment: importing and loading
-them takes about a second, forking some milliseconds.
+worker is a fork of it, so it has the usual kernels from its first moment: importing and loading them takes about a
+second, forking some milliseconds. A worker loads other kernels when it first calls them.
 """
 
 from __future__ import annotations
