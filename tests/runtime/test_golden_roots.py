@@ -17,9 +17,9 @@ from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.plan.algebra import codec, identities, window_names
 from tidemill.plan.algebra.nodes import Filter, Node
+from tidemill.plan.lowering import assemble
 from tidemill.plan.rules import rewrite
 from tidemill.runtime.epoch import mill_state
-from tidemill.runtime.read import snapshot
 from tidemill.state.versions.manifest import FORMAT_VERSION, OLDEST_FORMAT, ManifestLog
 from tidemill.state.versions.objects import Objects
 from tidemill.task.expressions import Literal
@@ -102,7 +102,7 @@ def test_a_golden_root_is_read_and_carried_on_by_another_planner(
         append(mill, spark, golden_root.BATCHES + 1)
         assert state_tables(mill) == tables
         with monkeypatch.context() as within:
-            within.setattr(snapshot, "Assembler", None)  # reading plans nothing
+            within.setattr(assemble, "Assembler", None)  # reading plans nothing
             check(mill, spark)
         mill.sql("CREATE MATERIALIZED VIEW new AS SELECT g, c, s FROM agg")  # unpacked files have other times
         list(mill.drain())
