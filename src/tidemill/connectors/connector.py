@@ -20,12 +20,16 @@ class FileInfo:
     neither compressed nor of a format that has something at its end.
 
     What a connector puts into ``etag`` is given back to it with the file, so that it reads exactly what it listed.
+
+    A file that only grows and has lost its beginning, or is not read from there, has a ``begin`` that is the first byte
+    of it to be read. What was listed first remains, whatever is listed later; ``size`` includes what lies before.
     """
 
     path: str
     size: int
     modified: int
     etag: str = ""
+    begin: int | None = None
 
 
 class Reading(Protocol):

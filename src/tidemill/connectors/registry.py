@@ -20,7 +20,11 @@ SOCKET_SCHEMES = ("tcp", "tcp+listen", "unix", "unix+listen", "stdin")
 GENERATOR_SCHEME = "generator"
 """Scheme of the location of a table USING generator; internal."""
 
-_BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *SOCKET_SCHEMES, GENERATOR_SCHEME})
+KAFKA_SCHEME = "kafka"
+"""Scheme of the partitions of tables USING kafka; internal."""
+
+_INTERNAL = frozenset({GENERATOR_SCHEME, KAFKA_SCHEME})
+_BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *SOCKET_SCHEMES, *_INTERNAL})
 _URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -77,7 +81,7 @@ def lookup(url: str, options: Mapping[str, str] | None = None) -> Offered:
         _entries.cache_clear()  # it may have been installed since
     offered = _entries()
     if scheme not in offered:
-        known = [f"{name}://" for name in sorted({*_BUILT_IN - {GENERATOR_SCHEME}, *offered})]
+        known = [f"{name}://" for name in sorted({*_BUILT_IN - _INTERNAL, *offered})]
         raise TidemillError(
             "TM5002",
             "there is no connector for this path",

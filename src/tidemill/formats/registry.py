@@ -20,6 +20,7 @@ _BUILT_IN = {
     "frames": "tidemill.formats.frames.format:FramesFormat",
     "generator": "tidemill.formats.generator.format:GeneratorFormat",
     "json": "tidemill.formats.json.format:JsonFormat",
+    "kafka": "tidemill.formats.kafka.format:KafkaFormat",
     "native": "tidemill.formats.native.format:NativeFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
     "parquet": "tidemill.formats.parquet.format:ParquetFormat",

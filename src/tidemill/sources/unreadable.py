@@ -11,13 +11,14 @@ OF_ONE_FILE = frozenset(
     {
         *("TM4010", "TM4011", "TM4021", "TM4040", "TM4041", "TM4042", "TM4043", "TM4044", "TM4045", "TM4063"),
         *("TM5001", "TM5003", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5036", "TM5052"),
+        *("TM5090", "TM5091", "TM5092", "TM5093"),
         "TM8345",
     }
 )
 """Numbers of errors that say nothing about other files of the table."""
 
 
-OF_A_PLACE = frozenset({"TM8345", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033"})
+OF_A_PLACE = frozenset({"TM8345", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5091", "TM5092"})
 """Errors that may go away without a change of the file: reading is retried for as long as they last."""
 
 

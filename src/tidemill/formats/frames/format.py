@@ -90,12 +90,10 @@ class FramesFormat:
         self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages | None
     ) -> FramesReader:
         self.validate(schema, options)
-        payload = _payload(options)
-        inner = reader_of(payload, schema, _inner_options(options), needed, messages)
+        inner = reader_of(_payload(options), schema, _inner_options(options), needed, messages)
         assert isinstance(inner, RowReader), "validated before"
-        mode = MODE.of(lowered(options))
-        separator = b"" if payload.name == "native" else _line_end(inner)
-        return FramesReader(parse_sizes(options), FrameBuilder(inner, separator, mode))
+        builder = frame_builder(_payload(options), inner, MODE.of(lowered(options)))
+        return FramesReader(parse_sizes(options), builder)
 
 
 class FramesReader:
@@ -114,6 +112,11 @@ class FramesReader:
     ) -> SizedSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`; a split from byte 0 on owns all frames."""
         return SizedSplitReader(self._builder, self._rules, start=start, end=min(end, file_size))
+
+
+def frame_builder(payload: Format, inner: RowReader, mode: Mode) -> FrameBuilder:
+    """What makes rows of frames, given the reader of their payload."""
+    return FrameBuilder(inner, b"" if payload.name == "native" else _line_end(inner), mode)
 
 
 def _line_end(inner: RowReader) -> bytes:

@@ -242,6 +242,20 @@ class ListedFiles(SourceFiles):
             return False
         return True
 
+    def from_their_begin(self, infos: Iterable[FileInfo]) -> Iterable[FileInfo]:
+        """The listed files; of one with a ``begin``, what lies behind the first one found, which is its ETag."""
+        found = list(infos)
+        begun = [i.path for i in found if i.begin is not None]
+        if not begun:
+            return found
+        known: dict[str, FileProgress | ListedFile | FileInfo] = {**self._empty, **self.as_listed(begun)}
+        return [i if i.begin is None else _behind(i, known.get(i.path)) for i in found]
+
+    @property
+    def must_note(self) -> bool:
+        """Whether a file without bytes has a begin that is to be sealed: the next listing may find another one."""
+        return super().must_note or any(i.modified == GROWING and i.etag for i in self._empty.values())
+
     def with_whole_lines(self, infos: Iterable[FileInfo]) -> Iterable[FileInfo]:
         """The listed files; a file that may grow ends after its last complete line.
 
@@ -419,6 +433,12 @@ class ListedFiles(SourceFiles):
 
 _ABOUT_IDENTITY = ("TM5001", "TM5003")
 """Errors of a file that is not the version that was listed."""
+
+
+def _behind(info: FileInfo, known: FileProgress | ListedFile | FileInfo | None) -> FileInfo:
+    begin = info.begin if known is None else int(known.etag)
+    assert begin is not None
+    return FileInfo(info.path, max(info.size - begin, 0), info.modified, str(begin))
 
 
 def listed_now(info: FileInfo) -> FileProgress:

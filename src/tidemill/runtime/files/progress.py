@@ -37,6 +37,8 @@ class Limits:
         The bytes of a file are cut evenly for so many readers.
     suspects : bool
         Admit only files that could not be read before; otherwise only the other files.
+    evenly : bool
+        All files get their share of the bytes, by what waits of them; else the first ones are read first.
     """
 
     bytes: int
@@ -44,6 +46,7 @@ class Limits:
     split_bytes: int = 1 << 62
     tasks: int = 1
     suspects: bool = False
+    evenly: bool = False
 
 
 class Progress:
@@ -95,6 +98,7 @@ class Progress:
         splits: list[Split] = []
         uncut: bool | None = None
         budget, number, now = limits.bytes, 0, time.time_ns() // 1_000_000
+        waiting = self.remaining if limits.evenly else 0
         for path in self.waiting:
             file = self.known[path]
             suspect = file.attempts > 0
@@ -113,7 +117,8 @@ class Progress:
                     break
                 continue
             at = file.position
-            end = file.size if file.replaces else min(file.size, at + budget)
+            most = budget if not waiting else min(budget, max(1, limits.bytes * file.remaining // waiting))
+            end = file.size if file.replaces else min(file.size, at + most)
             piece = _piece(end - at, limits.split_bytes, limits.tasks)
             if (end < file.size or piece < end - at) and unsplittable(path):  # to ask may cost a look into the file
                 end = file.size

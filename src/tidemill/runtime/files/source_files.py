@@ -87,6 +87,11 @@ class SourceFiles(Progress):
         """Whether the location of the table is listed again and again."""
         return False
 
+    @property
+    def must_note(self) -> bool:
+        """Whether an epoch is due to seal what is known of files, even if it admits nothing."""
+        return bool(self.appeared)
+
     def waits_until(self, warned: bool = True) -> int | None:
         """When the next file that could not be read may be tried again, in milliseconds since 1970; None for none.
 

@@ -169,7 +169,7 @@ class Intake:
     def must_note(self) -> bool:
         """Whether an epoch is due to seal what is known of files, even if it admits nothing."""
         noted = self._given_up or self._lists.must_note or self._cleaning.must_note
-        return noted or any(p.appeared for p in self._live.values())
+        return noted or any(p.must_note for p in self._live.values())
 
     def warnings(self) -> list[str]:
         """New warnings since the last call."""
@@ -378,7 +378,7 @@ class Intake:
             left -= priority
             if table.keyed:  # both books of a trace stay at the same message
                 share = shares.setdefault(table.path, share)
-            limits = replace(most, bytes=self._most_bytes(table, share), files=most_files(table))
+            limits = table.cut(replace(most, bytes=self._most_bytes(table, share), files=most_files(table)))
             late = self.watermark(table.name) if progress.backfill_target is None else None
             admitted = self._as_listed(progress, progress.admit(limits, late, table.unsplittable, table.compressed))
             splits += in_message_order(admitted, table) if table.keyed else admitted

@@ -156,7 +156,7 @@ class LocationList:
     def _take(self, page: list[FileInfo]) -> None:
         self._seen |= bool(page)
         wanted = [f for f in page if self._wants(f)]
-        new = max(t.discover(t.with_whole_lines(wanted)) for t in self.tables)
+        new = max(t.discover(t.with_whole_lines(t.from_their_begin(wanted))) for t in self.tables)
         if self._objects is not None:
             self._objects.found_new(new)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from tidemill.connectors.kafka.options import VALUE_FORMAT
 from tidemill.errors import TidemillError, nearest
+from tidemill.formats.kafka.format import KAFKA
 from tidemill.formats.orderbook.format import parse_rules, row_order
 from tidemill.options.option import lowered
 from tidemill.options.tables import OP_COLUMN
@@ -27,14 +30,15 @@ def with_primary_key(statement: CreateTable) -> CreateTable:
     """
     statement = _order_book(statement) if statement.format == ORDER_BOOK else statement
     op_column = OP_COLUMN.of(lowered(statement.options))
-    if op_column is not None and statement.format in CHANGE_FORMATS:
+    debezium = is_debezium(statement.format, lowered(statement.options))
+    if op_column is not None and (debezium or statement.format in CHANGE_FORMATS):
         raise TidemillError(
             "TM2032",
             "opColumn contradicts the format",
             got=f"opColumn '{op_column}' USING {statement.format}",
             hint="leave opColumn out: the messages of this format say what they delete",
         )
-    if statement.format == DEBEZIUM and not statement.primary_key:
+    if debezium and not statement.primary_key:
         raise TidemillError(
             "TM2031",
             "a table of this format needs a PRIMARY KEY",
@@ -55,6 +59,11 @@ def with_primary_key(statement: CreateTable) -> CreateTable:
     key = tuple(names[n.lower()] for n in statement.primary_key)
     fields = tuple(replace(f, nullable=f.nullable and f.name not in key) for f in statement.schema)
     return replace(statement, schema=Schema(fields), primary_key=key)
+
+
+def is_debezium(format_: str, options: Mapping[str, str]) -> bool:
+    """Whether the rows of a table are Debezium's change events; names of options in lower case."""
+    return format_ == DEBEZIUM or (format_ == KAFKA and VALUE_FORMAT.of(options).lower() == DEBEZIUM)
 
 
 def with_book_columns(statement: CreateTable) -> CreateTable:

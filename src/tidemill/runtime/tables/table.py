@@ -16,6 +16,7 @@ from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
 from tidemill.formats.debezium.format import OPERATION
 from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
+from tidemill.formats.kafka.format import KAFKA
 from tidemill.formats.messages import Messages
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
@@ -41,12 +42,14 @@ from tidemill.plan.algebra import codec
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
+from tidemill.runtime.files.progress import Limits
 from tidemill.runtime.tables.changing_files import check_appends, check_overwrites
 from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
+from tidemill.runtime.tables.kafka_tables import cut, new_place, with_message_columns
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
-from tidemill.runtime.tables.primary_key import DEBEZIUM, ORDER_BOOK, with_book_columns, with_primary_key
+from tidemill.runtime.tables.primary_key import ORDER_BOOK, is_debezium, with_book_columns, with_primary_key
 from tidemill.runtime.tables.socket_tables import check_socket, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
 from tidemill.runtime.tables.table_options import alterable, alterable_names, is_for_format, known_options
@@ -106,6 +109,7 @@ class Table:
     are those of one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files;
     ``added`` are those that it got later (``runtime/catalog/evolution.py``). Texts without a zone are times of
     ``time_zone``, unless the option ``timeZone`` names another. While it is ``paused`` none of its rows are admitted.
+    ``bounds`` say where the partitions of its topics begin and end (``connectors/kafka/topics.py``).
     """
 
     name: str
@@ -120,6 +124,7 @@ class Table:
     added: tuple[str, ...] = ()
     time_zone: str = UTC
     paused: bool = False
+    bounds: str = ""
 
     @property
     def pushed(self) -> bool:
@@ -130,6 +135,11 @@ class Table:
     def generated(self) -> bool:
         """Whether its rows are generated."""
         return self.format == GENERATOR
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether its rows are messages of Kafka's topics."""
+        return self.format == KAFKA
 
     @property
     def ingested(self) -> bool:
@@ -191,7 +201,7 @@ class Table:
     @property
     def location(self) -> Location:
         """Where its files are. Errors as :func:`location_of`."""
-        return location_of(self.path, self.options)
+        return location_of(self.path, self.options, self.bounds)
 
     @property
     def backfill_seconds(self) -> float:
@@ -219,13 +229,17 @@ class Table:
             return False
         if self.inferred and not len(statement.schema):
             return {n.lower() for n in statement.primary_key} == {n.lower() for n in self.primary_key}
-        made = with_primary_key(with_columns(with_book_columns(statement)))
+        made = with_primary_key(with_columns(with_message_columns(with_book_columns(statement))))
         first = Schema(tuple(f for f in self.declared if f.name not in self.added))
         return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
 
     def codec(self, path: str) -> str | None:
         """How a file of the table is compressed, if it is."""
         return parse_codec_options(self.options).of(path)
+
+    def cut(self, limits: Limits) -> Limits:
+        """What an epoch may admit of the table, of what it may admit at most."""
+        return cut(limits, self.options) if self.of_topics else limits
 
     def compressed(self, path: str) -> bool:
         """Whether a file of the table is compressed as a whole."""
@@ -278,7 +292,7 @@ class Table:
         values = (OP_INSERT.of(self.options), OP_DELETE.of(self.options))
         errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
         schema, op_column = Schema(fields), self.op_column
-        if self.format == DEBEZIUM:
+        if is_debezium(self.format, self.options):
             schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
         elif self.format == ORDER_BOOK:
             schema = MESSAGES
@@ -355,7 +369,7 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         TM4001 to TM4004 for format and options, TM2011 for opColumn, TM5001 and TM5002 for the path, TM5075 to TM5078
         for the queue; as :func:`with_primary_key` for the key.
     """
-    statement = with_book_columns(statement)
+    statement = with_message_columns(with_book_columns(statement))
     inferred = not len(statement.schema) and statement.format in INFERABLE
     options = lowered(statement.options)
     path = PATH.of(options) or ""
@@ -371,8 +385,11 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         path = pattern_of(path)
     if statement.format == GENERATOR:
         path = _generated_path(statement.schema, options)
+    bounds = ""
+    if statement.format == KAFKA:
+        path, bounds = new_place(options)
     place = (statement.name, uid, statement.format, statement.schema, options, path)
-    table = Table(*place, statement.primary_key, created_at_epoch, inferred, time_zone=time_zone)
+    table = Table(*place, statement.primary_key, created_at_epoch, inferred, time_zone=time_zone, bounds=bounds)
     _check_table(table, statement)
     return table
 
@@ -400,6 +417,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
     offered = table.listed and is_offered(table.path)
     kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
+    kind["of_topics"] = table.of_topics
     known = known_options(format_, table.path, **kind)
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
@@ -420,7 +438,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if len(set(lowered)) < len(lowered):
         twice = next(n for n in lowered if lowered.count(n) > 1)
         raise TidemillError("TM2005", "two columns have the same name", got=twice, hint="rename one of them")
-    if not (PATH.of(table.options) or "").strip() and not table.generated:
+    if not (PATH.of(table.options) or "").strip() and not (table.generated or table.of_topics):
         raise TidemillError(
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
         )

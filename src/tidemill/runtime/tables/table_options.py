@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidemill.connectors.kafka.options import KAFKA_OPTIONS
 from tidemill.connectors.registry import options_of
 from tidemill.errors import SECRET_OPTIONS
 from tidemill.formats.adaptor.format import ADAPTOR_OPTIONS
@@ -58,6 +59,7 @@ GROUPS = (
     NOTIFICATION_OPTIONS,
     SOCKET_OPTIONS,
     INGEST_OPTIONS,
+    KAFKA_OPTIONS,
 )
 """All options of tables, in the order of the reference."""
 
@@ -96,18 +98,20 @@ def alterable_names() -> list[str]:
 
 
 def known_options(
-    format_: Format, path: str, *, generated: bool, pushed: bool, ingested: bool, offered: bool
+    format_: Format, path: str, *, generated: bool, pushed: bool, ingested: bool, offered: bool, of_topics: bool
 ) -> frozenset[str]:
     """The options that a table takes, in lower case. Errors as :func:`options_of`.
 
     Parameters
     ----------
-    generated, pushed, ingested, offered : bool
-        Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package;
-        else they are in files or objects.
+    generated, pushed, ingested, offered, of_topics : bool
+        Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package, or
+        are messages of topics; else they are in files or objects.
     """
     if generated:
         return TABLE_OPTIONS.keys - _OF_FILES | format_.option_names
+    if of_topics:
+        return TABLE_OPTIONS.keys | format_.option_names
     known = TABLE_OPTIONS.keys | NOTIFICATION_OPTIONS.keys | INFERENCE_OPTIONS.keys | CODEC_OPTIONS.keys
     known |= READ_OPTIONS.keys | format_.option_names | RESCUE_OPTIONS.keys
     if pushed:

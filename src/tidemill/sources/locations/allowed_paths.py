@@ -6,7 +6,8 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from tidemill.connectors.registry import GENERATOR_SCHEME, SOCKET_SCHEMES, scheme_of
+from tidemill.connectors.kafka.options import BOOTSTRAP
+from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, SOCKET_SCHEMES, scheme_of
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.files import local_pattern
@@ -69,6 +70,8 @@ class AllowedPaths:
         asked = [(path, _beginnings(path))] if path else []
         asked += [(archive, iter([archive if _is_url(archive) else local_pattern(archive)]))] if archive else []
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
+        brokers = options.get(BOOTSTRAP.key, "")
+        asked += [(b, iter([f"{KAFKA_SCHEME}://{b}"])) for b in map(str.strip, brokers.split(",")) if b]
         for text, beginnings in asked:
             if not all(map(self._has, beginnings)):
                 raise self.outside(f"{text} of table {table}")

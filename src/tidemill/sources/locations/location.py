@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Union
 
 from tidemill.connectors import connected_file
 from tidemill.connectors.connected_file import ConnectedFile
 from tidemill.connectors.generated import Pace, parse_pace
-from tidemill.connectors.registry import GENERATOR_SCHEME, Offered, is_offered, lookup, scheme_of
+from tidemill.connectors.kafka.options import of_kafka
+from tidemill.connectors.kafka.topics import Topics, partition_file
+from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, Offered, is_offered, lookup, scheme_of
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection, is_object_url, parse_connection, split_url
 from tidemill.objectstore.object_file import find_object
@@ -23,7 +26,10 @@ from tidemill.sources.objects.listing import meant_keys, missing_prefix, object_
 from tidemill.sources.objects.reader import ObjectReader
 from tidemill.sources.split import Split
 
-SplitFile = files.FileReader | ObjectReader | ConnectedFile | NoFile
+if TYPE_CHECKING:
+    from tidemill.connectors.kafka.messages import PartitionFile
+
+SplitFile = Union[files.FileReader, ObjectReader, ConnectedFile, NoFile, "PartitionFile"]
 """Reads the bytes of a split: ``open``, ``fill``, ``read_at``, ``first_bytes``, ``close``."""
 
 _UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br", ".deflate", ".z", ".7z", ".rar"})
@@ -45,6 +51,8 @@ class Location:
         For a path of generated rows, how many there are at which time.
     queue : Queue, optional
         A queue whose messages name new files.
+    topics : Topics, optional
+        For a path of partitions of Kafka, which ones.
     """
 
     pattern: str
@@ -53,6 +61,7 @@ class Location:
     offered: Offered | None = None
     pace: Pace | None = None
     queue: Queue | None = None
+    topics: Topics | None = None
 
     @property
     def objects(self) -> bool:
@@ -62,7 +71,8 @@ class Location:
     @property
     def local(self) -> bool:
         """Whether the files are those of a file system."""
-        return not (self.objects or self.offered is not None or self.pace is not None)
+        elsewhere = self.offered is not None or self.pace is not None or self.topics is not None
+        return not (self.objects or elsewhere)
 
     def listing(self) -> Iterator[FileInfo]:
         """All files that match, by name.
@@ -155,6 +165,8 @@ class Location:
             yield from connected_file.pages(self.pattern, self.offered)
         elif self.pace is not None:
             yield [generated_file(self.pattern, self.pace)]
+        elif self.topics is not None:
+            yield self.topics.files()
 
     def path_of(self, bucket: str, key: str) -> str | None:
         """The path of an object that the location may list, as far as names tell; None for any other."""
@@ -171,6 +183,8 @@ class Location:
 
     def beginning(self, path: str, count: int) -> bytes:
         """The first bytes of a file, at most ``count``; empty when it cannot be read, which its reader reports."""
+        if self.topics is not None:
+            return b""
         if self.offered is None and not is_object_url(path):
             return files.beginning(path, count)
         try:
@@ -209,10 +223,15 @@ def pattern_of(path: str) -> str:
     return f"{store}/{key}"
 
 
-def location_of(path: str, options: Mapping[str, str]) -> Location:
-    """The location of a table's files; names of options in lower case. Errors as parsing these and the path."""
+def location_of(path: str, options: Mapping[str, str], bounds: str = "") -> Location:
+    """The location of a table's files; names of options in lower case. Errors as parsing these and the path.
+
+    ``bounds`` says of partitions where they begin and end for this table.
+    """
     if scheme_of(path) == GENERATOR_SCHEME:
         return Location(path, pace=parse_pace(options))
+    if scheme_of(path) == KAFKA_SCHEME:
+        return Location(path, topics=Topics(of_kafka(options), bounds))
     pattern = pattern_of(path)
     if is_offered(pattern):
         for option in (RECURSIVE, FAIL_ON_MISSING):
@@ -232,6 +251,8 @@ def reader_of(
     """A reader of the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
     if scheme_of(split.path) == GENERATOR_SCHEME:
         return NoFile()
+    if scheme_of(split.path) == KAFKA_SCHEME:
+        return partition_file(split.path, split.etag, options)
     if is_offered(split.path):
         info = FileInfo(split.path, split.size, split.modified, split.etag)
         return ConnectedFile(info, lookup(split.path, options), buffer_bytes)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.connectors.registry import KAFKA_SCHEME, scheme_of
 from tidemill.errors import FormatError
 from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows
 from tidemill.formats.reading.open_split import FilePart, OpenSplit, lines_of
@@ -168,7 +169,8 @@ def _naming(split: Split) -> Iterator[None]:
 def _described(path: str, error: RowError) -> str:
     """What is wrong with a row, and where, in one line."""
     where = "" if error.line is None else f"line {error.line}, "
-    where += f"byte {error.position if error.at is None else error.at}"
+    unit = "offset" if scheme_of(path) == KAFKA_SCHEME else "byte"
+    where += f"{unit} {error.position if error.at is None else error.at}"
     if error.column is not None:
         where += f", column {error.column!r}"
     raw = error.raw[:_SHOWN].decode("utf-8", "replace") + ("…" if len(error.raw) > _SHOWN else "")

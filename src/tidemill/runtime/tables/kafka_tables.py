@@ -1,0 +1,60 @@
+"""Tables USING kafka: their columns, their path, and where their partitions begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidemill.connectors.kafka.options import MAX_OFFSETS, MIN_PARTITIONS, VALUE_FORMAT, parse_subscription
+from tidemill.connectors.kafka.partitions import UNIT
+from tidemill.connectors.kafka.topics import bounds_now
+from tidemill.formats.kafka.format import KAFKA, message_schema
+from tidemill.options.option import lowered
+from tidemill.options.tables import (
+    ALLOW_APPENDS,
+    ALLOW_OVERWRITES,
+    METADATA_COLUMN,
+    OP_COLUMN,
+    PATH,
+    STATIC,
+)
+from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.files.progress import Limits
+
+
+def with_message_columns(statement: CreateTable) -> CreateTable:
+    """The statement with the columns of messages, if it leaves them out and values have no format."""
+    options = lowered(statement.options)
+    if statement.format != KAFKA or len(statement.schema) or VALUE_FORMAT.of(options):
+        return statement
+    return replace(statement, schema=message_schema(options))
+
+
+def new_place(options: Mapping[str, str]) -> tuple[str, str]:
+    """The path of a table that is created now, and where its partitions begin and end; names in lower case.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for options that do not belong to such a table; others as asking the brokers.
+    """
+    for option, hint in (
+        (PATH, "leave it out: subscribe names the topics"),
+        (STATIC, "leave it out: topics grow"),
+        (ALLOW_OVERWRITES, "leave it out: messages do not change"),
+        (ALLOW_APPENDS, "leave it out: topics grow"),
+        (METADATA_COLUMN, "topicColumn, partitionColumn and offsetColumn say where a message comes from"),
+    ):
+        if option.key in options:
+            raise option.bad(options[option.key], hint)
+    if OP_COLUMN.key in options and not VALUE_FORMAT.of(options):
+        raise OP_COLUMN.bad(options[OP_COLUMN.key], "only with value.format")
+    return parse_subscription(options).path, bounds_now(options)
+
+
+def cut(limits: Limits, options: Mapping[str, str]) -> Limits:
+    """What an epoch may admit of the partitions of a table, which share it."""
+    most, least = MAX_OFFSETS.of(options), MIN_PARTITIONS.of(options)
+    bytes_ = limits.bytes if most is None else min(limits.bytes, most * UNIT)
+    split = limits.split_bytes if least is None else min(limits.split_bytes, max(UNIT, bytes_ // least))
+    return replace(limits, bytes=bytes_, split_bytes=split, evenly=True)

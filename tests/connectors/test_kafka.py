@@ -1,0 +1,351 @@
+"""Tables USING kafka, over a real broker: what they hold is what was sent, by the test's own count."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.kafka_broker import Broker, free_port
+from tests.local_jobs import local
+from tests.mill_factory import MillFactory
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.testing import assert_same_rows
+
+HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+
+def create(mill: Mill, broker: Broker, topic: str, columns: str = "(k INT, v BIGINT)", **options: str) -> None:
+    """A table ``t`` over a topic from its first message on, and a view ``rows`` with how often each row is there."""
+    given = {"subscribe": topic, "startingOffsets": "earliest", "value.format": "json", **options}
+    given = {name: value for name, value in given.items() if value}
+    mill.sql(f"CREATE TABLE t {columns} USING kafka OPTIONS ({broker.options(**given)})")
+    mill.sql("CREATE MATERIALIZED VIEW rows AS SELECT * FROM t")
+
+
+def drain(mill: Mill) -> list[str]:
+    """Read all that there is; the warnings of the epochs."""
+    return [warning for report in mill.drain() for warning in report.warnings]
+
+
+def rows(mill: Mill, view: str = "rows") -> list[tuple[Any, ...]]:
+    """The rows of a view, sorted by their texts."""
+    return sorted((tuple(r.values()) for r in mill.read(view).to_pylist()), key=repr)
+
+
+def refused(mill: Mill, statement: str) -> TidemillError:
+    with pytest.raises(TidemillError) as raised:
+        mill.sql(statement)
+    return raised.value
+
+
+def test_values_and_what_else_a_message_has(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    broker.create(topic, 2)
+    at = 1_700_000_000_123
+    broker.send(topic, [{"k": 1, "v": 10}, {"k": 2, "v": None}], 0, key=b"a", timestamp=at)
+    broker.send(topic, [{"v": 2**62, "other": [1]}], 1, headers=[("h", b"\x00\xff"), ("h", None)], timestamp=at + 1)
+    mill = mill_factory()
+    columns = f"(k INT, v BIGINT, id STRING, at TIMESTAMP, p INT, o BIGINT, name STRING, h {HEADERS})"
+    names = {"keyColumn": "id", "timestampColumn": "at", "partitionColumn": "p", "offsetColumn": "o"}
+    create(mill, broker, topic, columns, **names, topicColumn="NAME", headersColumn="h")
+    drain(mill)
+    times = [datetime.fromtimestamp(ms // 1000, UTC).replace(microsecond=ms % 1000 * 1000) for ms in (at, at + 1)]
+    headers = [{"key": "h", "value": b"\x00\xff"}, {"key": "h", "value": None}]
+    expected = [
+        (1, 10, "a", times[0], 0, 0, topic, None),
+        (2, None, "a", times[0], 0, 1, topic, None),
+        (None, 2**62, None, times[1], 1, 0, topic, headers),
+    ]
+    assert rows(mill) == sorted(expected, key=repr)
+
+
+def test_the_columns_of_messages(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """As of Spark's source; a key or value that is no text is NULL and counted, where text was asked for."""
+    broker.create(topic)
+    broker.send(topic, [b"one", None, b"\xff\xfe"], key=b"\xfa", timestamp=1_000)
+    mill = mill_factory()
+    create(mill, broker, topic, "", **{"value.format": "", "includeHeaders": "true"})
+    options = broker.options(subscribe=topic, startingOffsets="earliest")
+    mill.sql(f"CREATE TABLE texts (offset BIGINT, value STRING, key STRING) USING kafka OPTIONS ({options})")
+    mill.sql("CREATE MATERIALIZED VIEW read AS SELECT * FROM texts")
+    mill.sql("CREATE MATERIALIZED VIEW counted AS SELECT COUNT(*) AS n FROM texts")
+    drain(mill)
+    at = datetime.fromtimestamp(1, UTC)
+    values = (b"one", None, b"\xff\xfe")
+    expected = [(b"\xfa", value, topic, 0, offset, at, 0, None) for offset, value in enumerate(values)]
+    assert rows(mill) == sorted(expected, key=repr)
+    spark_names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert mill.read("rows").schema.names == spark_names
+    assert rows(mill, "read") == [(0, "one", None), (1, None, None), (2, None, None)]
+    assert rows(mill, "counted") == [(3,)]
+    found = {(e["position"], e["column"], e["reason"]) for e in mill.read("texts__errors").to_pylist()}
+    assert found == {(2, "value", "bad_utf8"), *((offset, "key", "bad_utf8") for offset in range(3))}
+
+
+def test_epochs_equal_spark(
+    broker: Broker, topic: str, mill_factory: MillFactory, spark: SparkSession, seed: int
+) -> None:
+    """Random messages in three partitions, epochs of limited size, restarts and views that come later."""
+    chance = random.Random(seed)
+    broker.create(topic, 3)
+    sent: list[tuple[int, int, str]] = []
+    query = "SELECT k, COUNT(*) AS n, SUM(v) AS s, MIN(id) AS least FROM t GROUP BY k"
+    mill = mill_factory(split_bytes=256 * 17)
+    create(mill, broker, topic, "(k INT, v BIGINT, id STRING)", keyColumn="id", maxOffsetsPerTrigger="100")
+    mill.sql(f"CREATE MATERIALIZED VIEW before AS {query}")
+    for turn in range(6):
+        for partition in range(3):
+            new = [(chance.randrange(5), chance.randrange(-99, 99), f"{i}") for i in range(chance.choice((0, 1, 90)))]
+            for k, v, key in new:
+                broker.send(topic, [{"k": k, "v": v}], partition, key=key.encode())
+            sent += new
+        if turn == 3:
+            mill.sql(f"CREATE MATERIALIZED VIEW later AS {query}")
+        if turn == 4:
+            mill.close()
+            mill = mill_factory()
+        reports = list(mill.drain())
+        assert all(r.rows_in <= 2 * 100 for r in reports if turn < 3)
+        frame = spark.createDataFrame([*sent, (0, 0, "")], "k INT, v BIGINT, id STRING").limit(len(sent))
+        frame.createOrReplaceTempView("sent_t")
+        expected = spark.sql(query.replace(" t ", " sent_t ")).toArrow()
+        for view in ["before", "later"] if turn >= 3 else ["before"]:
+            assert_same_rows(mill.read(view), expected)
+
+
+@pytest.mark.parametrize("format_", ["csv", "debezium", "native"])
+def test_values_in_other_formats(broker: Broker, topic: str, mill_factory: MillFactory, format_: str) -> None:
+    broker.create(topic)
+    mill = mill_factory()
+    if format_ == "csv":
+        values: Sequence[Any] = [b"1,10", b'2,"20"\n3,30\n', b"", b"x,40", b"4,50"]
+        expected = [(1, 10), (2, 20), (3, 30), (None, 40), (4, 50)]
+        create(mill, broker, topic, **{"value.format": "csv"})
+    elif format_ == "native":
+        values = [b"".join(n.to_bytes(4, "little") + (10 * n).to_bytes(8, "little") for n in (1, 2)), b"short"]
+        expected = [(1, 10), (2, 20)]
+        create(
+            mill,
+            broker,
+            topic,
+            "(k INT NOT NULL, v BIGINT NOT NULL)",
+            **{"value.format": "native", "nullBitmap": "false"},
+        )
+    else:
+        change = lambda op, before, after: {"payload": {"op": op, "before": before, "after": after}}  # noqa: E731
+        values = [
+            change("c", None, {"k": 1, "v": 1}),
+            change("c", None, {"k": 2, "v": 2}),
+            change("u", {"k": 1, "v": 1}, {"k": 1, "v": 10}),
+            change("d", {"k": 2, "v": 2}, None),
+            None,
+            change("r", None, {"k": 3, "v": 30}),
+        ]
+        expected = [(1, 10), (3, 30)]
+        create(mill, broker, topic, "(k INT, v BIGINT, PRIMARY KEY (k))", **{"value.format": "debezium"})
+    broker.send(topic, values)
+    drain(mill)
+    assert rows(mill) == sorted(expected, key=repr)
+    found = {(e["position"], e["reason"]) for e in mill.read("t__errors").to_pylist()}
+    wrong = {"csv": {(3, "bad_int32")}, "debezium": set()}
+    assert found == wrong.get(format_, {(1, "truncated_row")})
+
+
+def test_malformed_values_have_their_offsets(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    broker.create(topic, 2)
+    broker.send(topic, [{"k": 1, "v": 1}, b"{no", {"k": "x", "v": 2}], 1)
+    mill = mill_factory()
+    create(mill, broker, topic, mode="DROPMALFORMED")
+    drain(mill)
+    assert rows(mill) == [(1, 1)]
+    found = [(e["file"], e["position"], e["raw"]) for e in mill.read("t__errors").to_pylist()]
+    assert sorted(found) == [(f"kafka://{topic}/1", 1, b"{no"), (f"kafka://{topic}/1", 2, b'{"k": "x", "v": 2}')]
+    mill.sql(f"CREATE TABLE f (k INT) USING kafka OPTIONS ({broker.options(subscribe=topic, mode='FAILFAST')}, "
+             "startingOffsets 'earliest', 'value.format' 'json')")  # fmt: skip
+    mill.sql("CREATE MATERIALIZED VIEW strict AS SELECT * FROM f")
+    with pytest.raises(TidemillError, match="TM4020") as raised:
+        drain(mill)
+    assert topic in raised.value.got
+
+
+def test_where_tables_begin_and_end(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """The newest offsets are those of the creation, also when nothing was read before the mill was closed."""
+    broker.create(topic, 2)
+    for partition in (0, 1):
+        broker.send(topic, [{"k": partition, "v": v} for v in range(5)], partition)
+    mill = mill_factory()
+    starts = {
+        "newest": f"subscribePattern '{topic}.*'",
+        "given": f"startingOffsets '{json.dumps({topic: {'0': 3, '1': -2}})}'",
+        "bounded": "startingOffsets 'earliest', endingOffsets 'latest'",
+        "between": f"startingOffsets '{json.dumps({topic: {'0': 1, '1': -1}})}', "
+        f"endingOffsets '{json.dumps({topic: {'0': 2, '1': -1}})}'",
+        "one": f"assign '{json.dumps({topic: [1]})}', startingOffsets 'earliest'",
+    }
+    for name, start in starts.items():
+        subscribe = "" if name in ("one", "newest") else f", subscribe '{topic}'"
+        more = f"{subscribe}, {start}"
+        options = f"{broker.options()}{more}, 'value.format' 'json'"
+        mill.sql(f"CREATE TABLE {name}_t (k INT, v BIGINT) USING kafka OPTIONS ({options})")
+        mill.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT * FROM {name}_t")
+    mill.close()
+    broker.send(topic, [{"k": 0, "v": 5}], 0)
+    broker.create(f"{topic}2")
+    broker.send(f"{topic}2", [{"k": 2, "v": 0}])
+    mill = mill_factory()
+    drain(mill)
+    old = {p: [(p, v) for v in range(5)] for p in (0, 1)}
+    assert rows(mill, "newest") == [(0, 5), (2, 0)]
+    assert rows(mill, "given") == sorted([(0, 3), (0, 4), (0, 5), *old[1]], key=repr)
+    assert rows(mill, "bounded") == sorted([*old[0], *old[1]], key=repr)
+    assert rows(mill, "between") == [(0, 1)]
+    assert rows(mill, "one") == old[1]
+
+
+def test_topics_that_appear(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    broker.create(f"{topic}-1")
+    broker.send(f"{topic}-1", [{"k": 1, "v": 1}])
+    mill = mill_factory()
+    create(mill, broker, "", subscribePattern=f"{topic}-[0-9]+")
+    drain(mill)
+    for name in (f"{topic}-22", f"{topic}-x", f"x{topic}-3"):
+        broker.create(name)
+        broker.send(name, [{"k": 2, "v": len(name) - len(topic)}])
+    drain(mill)
+    assert rows(mill) == [(1, 1), (2, 3)]
+
+
+def test_statements_that_are_refused(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    broker.create(topic)
+    mill = mill_factory()
+    on = f"{broker.options(subscribe=topic)}"
+    json_ = f"{on}, 'value.format' 'json'"
+    for options, columns, number, said in (
+        (f"{json_}, subscribePattern 'x'", "(k INT)", "TM4003", "exactly one"),
+        ("subscribe 'x'", "(k INT)", "TM4003", "kafka.bootstrap.servers"),
+        (f"{broker.options(subscribe='no-such')}, 'value.format' 'json'", "(k INT)", "TM5090", "no-such"),
+        (f"{broker.options(assign=json.dumps({topic: [0, 7]}))}", "", "TM5090", "partition 7"),
+        (f"{json_}, startingOffsets 'first'", "(k INT)", "TM4003", "startingOffsets"),
+        (f"{json_}, startingOffsets '{json.dumps({topic: {}})}'", "(k INT)", "TM4003", "partition 0"),
+        (f"{json_}, startingOffsets '{json.dumps({topic: {'0': 0, '1': 0}})}'", "(k INT)", "TM5090", "partition 1"),
+        (f"{json_}, endingOffsets 'earliest'", "(k INT)", "TM4003", "endingOffsets"),
+        (f"{json_}, startingTimestamp '1', startingOffsets 'latest'", "(k INT)", "TM4003", "startingTimestamp"),
+        (f"{json_}, path '/tmp'", "(k INT)", "TM4003", "path"),
+        (f"{json_}, static 'true'", "(k INT)", "TM4003", "static"),
+        (f"{json_}, header 'true'", "(k INT)", "TM4005", "header"),
+        (f"{json_}, 'kafka.no.such.thing' '1'", "(k INT)", "TM4003", "no.such.thing"),
+        (f"{json_}, 'kafka.enable.auto.commit' 'true'", "(k INT)", "TM4003", "enable.auto.commit"),
+        (f"{json_}, 'kafka.sasl.jaas.config' 'secret words'", "(k INT)", "TM4003", "kafka.sasl.username"),
+        (f"{json_}, keyColumn 'missing'", "(k INT)", "TM4003", "keyColumn"),
+        (f"{json_}, keyColumn 'k', topicColumn 'k'", "(k STRING)", "TM4003", "topicColumn"),
+        (f"{json_}, offsetColumn 'k'", "(k INT)", "TM4004", "bigint"),
+        (f"{on}, 'value.format' 'parquet'", "(k INT)", "TM4003", "value.format"),
+        (f"{on}, 'value.format' 'csv', header 'true'", "(k INT)", "TM4003", "value.format"),
+        (f"{on}, 'value.format' 'debezium'", "(k INT)", "TM2031", "PRIMARY KEY"),
+        (on, "(k INT)", "TM4006", "value.format"),
+        (f"{on}, keyColumn 'key'", "(key STRING)", "TM4003", "keyColumn"),
+        (f"'kafka.bootstrap.servers' '127.0.0.1:{free_port()}', subscribe 'x', kafkaRequestTimeoutMs '2000'", "",
+         "TM5091", "127.0.0.1"),
+    ):  # fmt: skip
+        error = refused(mill, f"CREATE TABLE t {columns} USING kafka OPTIONS ({options})")
+        assert error.number == number and said in error.message(), (options, error.message())
+        assert "secret words" not in error.message()
+    assert mill.sql("SHOW TABLES").count() == 0  # type: ignore[union-attr]
+
+
+def test_a_topic_that_goes_and_a_broker_that_hangs(topic: str, mill_factory: MillFactory) -> None:
+    """Warnings; what was read stays, other tables go on, and reading goes on when the broker does."""
+    broker = Broker()
+    try:
+        for name in (f"{topic}-1", f"{topic}-2"):
+            broker.create(name)
+            broker.send(name, [{"k": 1, "v": 1}])
+        mill = mill_factory()
+        create(mill, broker, f"{topic}-1", kafkaRequestTimeoutMs="500")
+        options = broker.options(subscribe=f"{topic}-2", startingOffsets="earliest", kafkaRequestTimeoutMs="501")
+        mill.sql(f"CREATE TABLE o (value STRING) USING kafka OPTIONS ({options})")
+        mill.sql("CREATE MATERIALIZED VIEW other AS SELECT * FROM o")
+        drain(mill)
+        broker.delete(f"{topic}-2")
+        broker.send(f"{topic}-1", [{"k": 2, "v": 2}])
+        warnings: list[str] = []
+        while len(rows(mill)) < 2:
+            report = mill.advance()
+            warnings += report.warnings if report is not None else ()
+        assert any("TM5090" in warning for warning in warnings)
+        assert rows(mill) == [(1, 1), (2, 2)] and len(rows(mill, "other")) == 1
+        broker.send(f"{topic}-1", [{"k": 3, "v": 3}])
+        broker.pause()
+        mill.advance()
+        broker.resume()
+        while len(rows(mill)) < 3:
+            mill.advance()
+        assert rows(mill) == [(1, 1), (2, 2), (3, 3)]
+    finally:
+        broker.resume()
+        broker.close()
+
+
+def test_passwords_are_nowhere(broker: Broker, topic: str, mill_factory: MillFactory, tmp_path: Any) -> None:
+    """Not in what statements show, nor in the root."""
+    broker.create(topic)
+    mill = mill_factory()
+    create(mill, broker, topic, **{"kafka.sasl.password": "pass-word-1"})
+    broker.send(topic, [{"k": 1, "v": 1}])
+    drain(mill)
+    mill.checkpoint()
+    for statement in ("SHOW TABLES", "DESCRIBE t"):
+        assert "pass-word-1" not in str(mill.sql(statement).collect())  # type: ignore[union-attr]
+    mill.close()
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and b"pass-word-1" in p.read_bytes()]
+    mill = mill_factory()
+    broker.send(topic, [{"k": 2, "v": 2}])
+    drain(mill)
+    assert rows(mill) == [(1, 1), (2, 2)]
+
+
+def test_allowed_brokers(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    broker.create(topic)
+    mill = mill_factory(allowed_paths=f"/tmp/elsewhere,kafka://{broker.servers}")
+    create(mill, broker, topic)
+    options = f"'kafka.bootstrap.servers' '{broker.servers},127.0.0.2:9', subscribe '{topic}'"
+    assert refused(mill, f"CREATE TABLE u USING kafka OPTIONS ({options})").number == "TM5045"
+
+
+def test_a_busy_topic_is_read_evenly(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """A partition with much is not read to its end before the others have begun."""
+    broker.create(topic, 3)
+    for partition, count in enumerate((300, 30, 3)):
+        broker.send(topic, [{"k": partition, "v": v} for v in range(count)], partition)
+    mill = local(mill_factory())
+    create(mill, broker, topic, maxOffsetsPerTrigger="111", minPartitions="7")
+    report = mill.advance()
+    assert report is not None
+    counts = Counter(k for k, _ in rows(mill))
+    assert counts[0] in range(95, 103) and counts[1] in range(8, 12) and counts[2] in (0, 1, 2)
+    drain(mill)
+    assert Counter(k for k, _ in rows(mill)) == {0: 300, 1: 30, 2: 3}
+
+
+def test_large_and_many_messages(broker: Broker, topic: str, mill_factory: MillFactory, seed: int) -> None:
+    chance = random.Random(seed)
+    broker.create(topic, 2)
+    texts = [chance.choice("abcdef") * chance.choice((0, 1, 50, 30_000)) for _ in range(400)]
+    for partition in (0, 1):
+        broker.send(topic, [{"k": i, "s": text} for i, text in enumerate(texts)], partition)
+        broker.send(topic, [b'{"k": -1}'] * 20_000, partition)
+    mill = mill_factory()
+    create(mill, broker, topic, "(k INT, s STRING)")
+    mill.sql("CREATE MATERIALIZED VIEW sums AS SELECT COUNT(*) AS n, SUM(k) AS k, SUM(LENGTH(s)) AS l FROM t")
+    drain(mill)
+    numbers = sum(range(len(texts))) - 20_000
+    assert rows(mill, "sums") == [(2 * 20_400, 2 * numbers, 2 * sum(map(len, texts)))]
+    assert mill.read("rows").schema.field("s").type == pa.string()
