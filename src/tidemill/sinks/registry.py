@@ -10,12 +10,13 @@ from tidemill.options.option import Option, OptionGroup, lowered
 from tidemill.schema import WEIGHT, Schema
 from tidemill.sinks.delta import DELTA
 from tidemill.sinks.files import JSON, PARQUET
+from tidemill.sinks.kafka import KAFKA
 from tidemill.sinks.options import MODE, SINK_OPTIONS
 from tidemill.sinks.target import EPOCH, TargetKind, bad_location
 from tidemill.sinks.tcp import TCP
 from tidemill.sinks.webhook import WEBHOOK
 
-TARGETS: Mapping[str, TargetKind] = {kind.name: kind for kind in (PARQUET, JSON, DELTA, TCP, WEBHOOK)}
+TARGETS: Mapping[str, TargetKind] = {kind.name: kind for kind in (PARQUET, JSON, DELTA, KAFKA, TCP, WEBHOOK)}
 """All kinds of targets."""
 
 SINK_GROUPS: tuple[OptionGroup, ...] = (SINK_OPTIONS, *(kind.options for kind in TARGETS.values()))
@@ -80,10 +81,11 @@ def needed_secrets(options: Mapping[str, str]) -> tuple[str, ...]:
 def option_of(kind: TargetKind, name: str) -> Option[object]:
     """The option of a name in any case. TM8201 when there is none."""
     known = _known(kind)
-    if name.lower() not in known:
+    family = next((n for n in known if n.endswith("*") and name.lower().startswith(n[:-1])), name.lower())
+    if name.lower() not in known and family not in known:
         hint = nearest(name, [option.name for option in known.values()])
         raise TidemillError("TM8201", "unknown option of a sink", got=f"{name}, INTO {kind.name}", hint=hint)
-    return known[name.lower()]
+    return known.get(name.lower(), known[family])
 
 
 def _known(kind: TargetKind) -> dict[str, Option[object]]:

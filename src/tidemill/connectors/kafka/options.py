@@ -142,7 +142,7 @@ GROUP = Option(
     "a consumer group to which positions are committed once they cannot be lost, for tools that show lag; nothing is "
     "read from it",
 )
-_SECRETS = tuple(
+SECRETS = tuple(
     Option(
         f"{PREFIX}{name}", TEXT, None, summary, f"`{PREFIX.upper()[:-1]}_{name.upper().replace('.', '_')}`", True, True
     )
@@ -162,7 +162,7 @@ CLIENT = Option(
     "`kafka.ssl.ca.location`, `kafka.isolation.level`",
 )
 
-CONNECTION = (BOOTSTRAP, POLL_TIMEOUT, REQUEST_TIMEOUT, GROUP, *_SECRETS, CLIENT)
+CONNECTION = (BOOTSTRAP, POLL_TIMEOUT, REQUEST_TIMEOUT, GROUP, *SECRETS, CLIENT)
 SUBSCRIPTION = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS, STARTING_TIMESTAMP, ENDING_OFFSETS)
 LIMITS = (MAX_OFFSETS, MIN_PARTITIONS, FAIL_ON_DATA_LOSS, INCLUDE_HEADERS)
 
@@ -237,7 +237,7 @@ def client_properties(options: Mapping[str, str]) -> dict[str, str]:
             hint = "kafka.sasl.username and kafka.sasl.password" if "jaas" in inner else "kafka.ssl.ca.location"
             raise bad_option(name, "***", f"that is a property of Java's client; {hint}")
         found[inner] = value
-    for option in _SECRETS:
+    for option in SECRETS:
         if option.key not in options and option.shown.strip("`") in os.environ:
             found[option.name.removeprefix(PREFIX)] = os.environ[option.shown.strip("`")]
     return found

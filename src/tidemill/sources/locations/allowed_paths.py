@@ -70,8 +70,7 @@ class AllowedPaths:
         asked = [(path, _beginnings(path))] if path else []
         asked += [(archive, iter([archive if _is_url(archive) else local_pattern(archive)]))] if archive else []
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
-        brokers = options.get(BOOTSTRAP.key, "")
-        asked += [(b, iter([f"{KAFKA_SCHEME}://{b}"])) for b in map(str.strip, brokers.split(",")) if b]
+        asked += [(broker, iter([broker])) for broker in _brokers(options)]
         for text, beginnings in asked:
             if not all(map(self._has, beginnings)):
                 raise self.outside(f"{text} of table {table}")
@@ -84,7 +83,8 @@ class AllowedPaths:
         """TM5045 when a sink must not write to a path or URL, or to the server of a store that its options name."""
         if not self._given:
             return
-        for text in (location, *(options[name] for name in _SERVERS if name in options)):
+        places = _brokers(options) or [location]  # a topic is where its brokers are
+        for text in (*places, *(options[name] for name in _SERVERS if name in options)):
             if not self._has(text if _is_url(text) else local_pattern(text)):
                 raise self.outside(f"{text} of sink {sink}")
 
@@ -116,6 +116,12 @@ class AllowedPaths:
             )
         real = os.path.realpath(beginning)
         return any(real == d or real.startswith(f"{d.rstrip('/')}/") for d in self._directories)
+
+
+def _brokers(options: Mapping[str, str]) -> list[str]:
+    """URLs of the brokers that options name."""
+    given = map(str.strip, options.get(BOOTSTRAP.key, "").split(","))
+    return [f"{KAFKA_SCHEME}://{broker}" for broker in given if broker]
 
 
 def _real(place: str) -> str:
