@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _SECONDS = 60.0
@@ -84,6 +84,14 @@ class Broker:
             self._producer.produce(topic, value=data, partition=partition, **given)
             self._producer.poll(0)
         assert self._producer.flush(_SECONDS) == 0
+
+    def committed(self, group: str, topic: str, partitions: int) -> dict[int, int]:
+        """The offsets of a group, by partition that has one."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group, "log_level": "0"})
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        found = {p.partition: p.offset for p in consumer.committed(places, timeout=_SECONDS) if p.offset >= 0}
+        consumer.close()
+        return found
 
     def pause(self) -> None:
         """Answer nothing until :meth:`resume`."""

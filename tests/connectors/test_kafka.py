@@ -349,3 +349,23 @@ def test_large_and_many_messages(broker: Broker, topic: str, mill_factory: MillF
     numbers = sum(range(len(texts))) - 20_000
     assert rows(mill, "sums") == [(2 * 20_400, 2 * numbers, 2 * sum(map(len, texts)))]
     assert mill.read("rows").schema.field("s").type == pa.string()
+
+
+def test_offsets_are_committed_for_tools(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """Once they are durable, and not before; reading does not depend on them."""
+    broker.create(topic, 2)
+    broker.send(topic, [{"k": 1, "v": v} for v in range(5)], 1)
+    mill = mill_factory(checkpoint_seconds=1e9)
+    create(mill, broker, topic, **{"kafka.group.id": f"lag-{topic}"})
+    drain(mill)
+    mill.advance()
+    assert broker.committed(f"lag-{topic}", topic, 2) == {}
+    mill.checkpoint()
+    mill.close()
+    assert broker.committed(f"lag-{topic}", topic, 2) == {1: 5}
+    broker.send(topic, [{"k": 2, "v": 0}], 0)
+    mill = mill_factory()
+    drain(mill)
+    assert len(rows(mill)) == 6
+    mill.close()
+    assert broker.committed(f"lag-{topic}", topic, 2) == {0: 1, 1: 5}

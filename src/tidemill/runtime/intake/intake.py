@@ -25,6 +25,7 @@ from tidemill.runtime.files.totals import Totals
 from tidemill.runtime.intake.history import History
 from tidemill.runtime.intake.keyed_order import in_message_order, most_files
 from tidemill.runtime.intake.lists import Lists
+from tidemill.runtime.intake.offset_commits import OffsetCommits
 from tidemill.runtime.intake.queues import Queues, depth_of
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables import error_budget, static_tables
@@ -91,6 +92,7 @@ class Intake:
         self._live: dict[str, SourceFiles] = {}
         self._history: dict[tuple[str, int], History] = {}
         self._lists = Lists(kept.get("listed", {}), self._allowed)
+        self._commits = OffsetCommits()
         self._history_is_next = False
         self._small_was_last: dict[bool, bool] = {}
         self._turn: tuple[bool, bool] | None = None
@@ -174,7 +176,7 @@ class Intake:
     def warnings(self) -> list[str]:
         """New warnings since the last call."""
         warnings, self._warnings = self._warnings, []
-        return [*self._lists.warnings(), *warnings, *self._cleaning.warnings()]
+        return [*self._lists.warnings(), *warnings, *self._cleaning.warnings(), *self._commits.warnings()]
 
     def size(self, table: str, most: int) -> int | None:
         """The bytes of a table's files, read or not; None when there are none, more than ``most``, or no path."""
@@ -235,8 +237,9 @@ class Intake:
     def list_files(self, seconds: float, durable: int) -> None:
         """Look for new files, not more often than every ``seconds`` while known ones wait. Errors as the first listing.
 
-        Notifications of files that the ``durable`` epoch has are deleted.
+        Notifications of files that the ``durable`` epoch has are deleted, and its offsets in topics committed.
         """
+        self._commits.proceed(self._tables, durable)
         self._sealed.open_again()
         self._lists.proceed(self._followed(), seconds, self._sealed.version.epoch, durable)
 
@@ -251,6 +254,7 @@ class Intake:
 
     def close(self, durable: int) -> None:
         """Stop receiving notifications; those of durable files are deleted, others put back."""
+        self._commits.finish(self._tables, durable)
         self._lists.close(durable)
 
     def _followed(self) -> list[tuple[Table, ListedFiles]]:
@@ -519,6 +523,7 @@ class Intake:
         for live, sealing in sealings:
             self._take_over(live, sealing)
         self._cleaning.noted(notes)
+        self._commits.note(epoch, self._tables, results)
         for name, forgotten in notes.forgotten.items():
             self._totals[name] = self.totals(name).forgotten(forgotten)
         for name, counts in error_budget.counted(results).items():
