@@ -205,4 +205,7 @@ DELTA = TargetKind(
     DeltaTarget,
     lambda _: EXACTLY_ONCE,
     check_free=_check_free,
+    library="deltalake",
+    extra="delta",
+    tried="local disks and S3's API of moto; read by deltalake",
 )

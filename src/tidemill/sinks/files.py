@@ -140,6 +140,8 @@ def _kind(
         make,
         lambda _: EXACTLY_ONCE,
         check_free=folder.check_free,
+        library="obstore, for objects",
+        tried="local disks, S3's API of moto; read by DuckDB",
     )
 
 

@@ -308,4 +308,8 @@ KAFKA = TargetKind(
     _resolved,
     KafkaTarget,
     lambda options: EXACTLY_ONCE if TRANSACTIONAL.of(options) else AT_LEAST_ONCE,
+    deletes="Debezium's d and u, tombstones, or rows with a negative __weight",
+    library="confluent-kafka",
+    extra="kafka",
+    tried="the broker Tansu with its storage in memory",
 )

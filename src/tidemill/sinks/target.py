@@ -116,6 +116,8 @@ class TargetKind:
         How often each change arrives, by the options.
     shown : callable
         A location as it is shown, without what may be secret in it.
+    deletes, library, extra, tried : str
+        As of :class:`~tidemill.connectors.kinds.ConnectorKind`.
     check_free : callable
         TM8213 when a new sink cannot have a location, as far as looking takes no connection. Whatever comes later is
         found by the first delivery.
@@ -131,6 +133,10 @@ class TargetKind:
     guarantee: Callable[[Mapping[str, str]], str]
     shown: Callable[[str], str] = str
     check_free: Callable[[str], None] = lambda _: None
+    deletes: str = "rows with a negative __weight"
+    library: str = ""
+    extra: str = ""
+    tried: str = ""
 
 
 def with_epoch(changes: Sequence[Changes]) -> pa.Table:

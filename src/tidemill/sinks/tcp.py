@@ -188,4 +188,5 @@ TCP = TargetKind(
     _resolved,
     TcpTarget,
     lambda options: AT_LEAST_ONCE if ACKNOWLEDGE.of(options) else BEST_EFFORT,
+    tried="receivers that break off and acknowledge late",
 )

@@ -221,4 +221,6 @@ WEBHOOK = TargetKind(
     WebhookTarget,
     lambda _: AT_LEAST_ONCE,
     shown_url,
+    library="httpx",
+    tried="a server of Python's standard library",
 )

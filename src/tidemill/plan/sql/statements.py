@@ -129,9 +129,13 @@ class Drop:
     if_exists: bool
 
 
+SHOWN = ("TABLES", "VIEWS", "SINKS", "QUEUES", "CONNECTORS", "FORMATS", "OPTIONS")
+"""What SHOW lists."""
+
+
 @dataclass(frozen=True)
 class Show:
-    """``SHOW TABLES``, ``SHOW VIEWS``, ``SHOW SINKS`` or ``SHOW QUEUES``."""
+    """``SHOW`` and one of :data:`SHOWN`."""
 
     kind: str
 
@@ -297,7 +301,7 @@ def classify(source: Source) -> Statement | None:
                 "TM2001", "the SQL cannot be parsed", got="EXPLAIN INCREMENTAL alone", hint="write a SELECT after it"
             )
         return Explain(query)
-    if names[:1] == ["SHOW"] and names[1:2] in (["TABLES"], ["VIEWS"], ["SINKS"], ["QUEUES"]):
+    if names[:1] == ["SHOW"] and "".join(names[1:2]) in SHOWN:
         return Show(names[1].lower())
     if names[:1] in (["DESCRIBE"], ["DESC"]):
         skip = 2 if names[1:2] in (["TABLE"], ["VIEW"]) else 1

@@ -196,7 +196,11 @@ class Snapshot:
         return rows
 
     def show(self, kind: str) -> pa.Table:
-        """The answer of SHOW TABLES (``tables``), SHOW VIEWS (``views``), SHOW SINKS (``sinks``) and SHOW QUEUES."""
+        """The answer of SHOW TABLES (``tables``), SHOW VIEWS (``views``), and so on."""
+        if kind in ("connectors", "formats", "options"):
+            from tidemill.runtime.read.declared import DECLARED
+
+            return DECLARED[kind]()
         if kind == "sinks":
             return shown(self.catalog.sinks, self.sink_statuses())
         if kind == "queues":

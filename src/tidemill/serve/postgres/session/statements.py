@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from tidemill.errors import TidemillError
-from tidemill.plan.sql.statements import split_script, words
+from tidemill.plan.sql.statements import SHOWN, split_script, words
 from tidemill.serve.postgres.protocol.errors import not_supported
 from tidemill.serve.postgres.query.parsing import writes
 
@@ -61,7 +61,7 @@ _WRITING = (
     *("CLUSTER", "REFRESH", "COMMENT", "IMPORT", "SECURITY", "LOCK", "CALL", "DO", "REASSIGN"),
 )
 _OTHERS = ("PREPARE", "EXECUTE", "LISTEN", "NOTIFY", "LOAD", "MOVE")
-_MILLS_SHOW = ("VIEWS", "TABLES", "QUEUES", "SINKS", "READERS", "FUNCTIONS", "CREATE", "COLUMNS")
+_MILLS_SHOW = (*SHOWN, "READERS", "FUNCTIONS", "CREATE", "COLUMNS")
 
 _TOKEN = re.compile(
     r"""

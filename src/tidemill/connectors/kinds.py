@@ -1,0 +1,140 @@
+"""Where rows can come from: what each kind of source can do, declared for SHOW CONNECTORS and the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL, PART, NONE = "all", "what is retained", "none"
+
+
+@dataclass(frozen=True)
+class ConnectorKind:
+    """A kind of source or target.
+
+    Attributes
+    ----------
+    name : str
+    direction : str
+        ``in`` or ``out``.
+    written : str
+        How statements name it.
+    delivery : str
+        How often each row or change counts.
+    back_fill : str
+        What a view that is created later still gets; empty for targets.
+    deletes : str
+        How rows are taken back.
+    inference : str
+        Of which formats columns need not be declared; empty for targets.
+    library : str
+        What it stands on; empty for what Tidemill does itself.
+    extra : str
+        The extra of the distribution that brings the library.
+    tried : str
+        What its tests run against.
+    """
+
+    name: str
+    direction: str
+    written: str
+    delivery: str
+    back_fill: str
+    deletes: str
+    inference: str
+    library: str
+    extra: str
+    tried: str
+
+
+_OF_FILES = "opColumn, Debezium's changes, order books; allowOverwrites replaces a file's rows"
+_OF_MESSAGES = "opColumn, Debezium's changes"
+_INFERRED = "csv, json, parquet, arrow"
+
+SOURCES: tuple[ConnectorKind, ...] = (
+    ConnectorKind(
+        "files",
+        "in",
+        "path 'file, directory or glob'",
+        "exactly once",
+        ALL,
+        _OF_FILES,
+        _INFERRED,
+        "",
+        "",
+        "local disks, also full ones",
+    ),
+    ConnectorKind(
+        "objects",
+        "in",
+        "path 's3://bucket/prefix', gs://, az://",
+        "exactly once",
+        ALL,
+        _OF_FILES,
+        _INFERRED,
+        "obstore",
+        "",
+        "S3's API of moto; gs and az only by name",
+    ),
+    ConnectorKind(
+        "notifications",
+        "in",
+        "useNotifications 'true', queueUrl",
+        "exactly once",
+        ALL,
+        _OF_FILES,
+        _INFERRED,
+        "botocore",
+        "sqs",
+        "SQS of moto",
+    ),
+    ConnectorKind(
+        "sockets",
+        "in",
+        "path 'tcp://host:port', tcp+listen://, unix://, unix+listen://",
+        "exactly once from the spool on",
+        PART,
+        _OF_FILES,
+        "",
+        "",
+        "",
+        "2,000 connections on loopback",
+    ),
+    ConnectorKind(
+        "standard input",
+        "in",
+        "path 'stdin://'",
+        "exactly once from the spool on",
+        PART,
+        _OF_FILES,
+        "",
+        "",
+        "",
+        "pipes",
+    ),
+    ConnectorKind(
+        "Spark streams",
+        "in",
+        "path 'ingest://', mill.ingest",
+        "exactly once",
+        PART,
+        "opColumn",
+        "",
+        "pyspark",
+        "",
+        "Structured Streaming, also killed",
+    ),
+    ConnectorKind(
+        "kafka",
+        "in",
+        "USING kafka",
+        "exactly once",
+        "what the topic retains",
+        _OF_MESSAGES,
+        "",
+        "confluent-kafka",
+        "kafka",
+        "the broker Tansu with its storage in memory",
+    ),
+    ConnectorKind("generator", "in", "USING generator", "exactly once", ALL, "", "", "", "", "Python's own arithmetic"),
+)
+"""Sources that are built in."""
