@@ -36,6 +36,7 @@ NAMES = (
     "small_side",
     "not_in",
     "sockets",
+    "kafka_topic",
     "state_growth",
     "flat_epochs",
     "first_ranks",

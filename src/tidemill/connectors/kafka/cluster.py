@@ -31,6 +31,8 @@ FETCHING = {
     "auto.offset.reset": "error",
     "fetch.wait.max.ms": "50",
     "fetch.error.backoff.ms": "50",
+    "queued.min.messages": "20000",
+    "queued.max.messages.kbytes": "16384",
     **_QUIET,
 }
 """How messages are fetched: the group is never joined, and nothing is committed to it."""

@@ -38,7 +38,8 @@ class Limits:
     suspects : bool
         Admit only files that could not be read before; otherwise only the other files.
     evenly : bool
-        All files get their share of the bytes, by what waits of them; else the first ones are read first.
+        All files get their share of the bytes, by what waits of them, and readers are shared by files; else the first
+        ones are read first, each by all readers.
     """
 
     bytes: int
@@ -99,6 +100,7 @@ class Progress:
         uncut: bool | None = None
         budget, number, now = limits.bytes, 0, time.time_ns() // 1_000_000
         waiting = self.remaining if limits.evenly else 0
+        tasks = -(-limits.tasks // max(1, len(self.waiting))) if limits.evenly else limits.tasks
         for path in self.waiting:
             file = self.known[path]
             suspect = file.attempts > 0
@@ -119,7 +121,7 @@ class Progress:
             at = file.position
             most = budget if not waiting else min(budget, max(1, limits.bytes * file.remaining // waiting))
             end = file.size if file.replaces else min(file.size, at + most)
-            piece = _piece(end - at, limits.split_bytes, limits.tasks)
+            piece = _piece(end - at, limits.split_bytes, tasks)
             if (end < file.size or piece < end - at) and unsplittable(path):  # to ask may cost a look into the file
                 end = file.size
                 piece = end - at

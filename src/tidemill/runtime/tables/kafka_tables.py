@@ -56,5 +56,5 @@ def cut(limits: Limits, options: Mapping[str, str]) -> Limits:
     """What an epoch may admit of the partitions of a table, which share it."""
     most, least = MAX_OFFSETS.of(options), MIN_PARTITIONS.of(options)
     bytes_ = limits.bytes if most is None else min(limits.bytes, most * UNIT)
-    split = limits.split_bytes if least is None else min(limits.split_bytes, max(UNIT, bytes_ // least))
+    split = 1 << 62 if least is None else max(UNIT, bytes_ // least)  # to begin to fetch takes longer than to go on
     return replace(limits, bytes=bytes_, split_bytes=split, evenly=True)
