@@ -33,6 +33,7 @@ from tidemill.runtime.epoch.statements import Statements
 from tidemill.runtime.epoch.subscription import Subscription
 from tidemill.runtime.epoch.turns import mill_closed
 from tidemill.runtime.ingest.batches import IngestedTable
+from tidemill.runtime.ingest.posting import Posting
 from tidemill.runtime.ingest.write import Ingest
 from tidemill.runtime.read.selection import Selection, select_rows
 from tidemill.runtime.read.snapshot import Snapshot
@@ -46,7 +47,7 @@ from tidemill.runtime.spark.session import (
     needing_java,
     stop_session,
 )
-from tidemill.runtime.tables.ingest_tables import not_ingested
+from tidemill.runtime.tables.ingest_tables import check_streamed, not_ingested
 
 _COUNTED_HERE = 100_000
 
@@ -355,10 +356,17 @@ class Mill:
         TidemillError
             TM2012 when there is no such table, TM5064 when it cannot be written into.
         """
-        name = table.lower()
-        held = partial(self._written_into, name)
-        held()
+        held = partial(self._written_into, table.lower())
+        check_streamed(held().table.format)
         return Ingest(held, query, timeout)
+
+    def add_rows(self, table: str, data: bytes, key: str | None = None, content_type: str = "") -> bool:
+        """Add rows to a table with ``path 'ingest://'``, as bytes of its format; durable when the call returns.
+
+        Parameters, result and errors as :meth:`~tidemill.runtime.ingest.posting.Posting.__call__`, TM2012 when there is
+        no such table, TM5064 when its rows come from elsewhere.
+        """
+        return Posting(partial(self._written_into, table.lower()))(data, key, content_type)
 
     def _written_into(self, name: str) -> IngestedTable:
         coordinator = self._open()

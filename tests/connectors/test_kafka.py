@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.kafka_broker import Broker, free_port
+from tests.kafka_broker import Broker, MockCluster, free_port
 from tests.local_jobs import local
 from tests.mill_factory import MillFactory
 
@@ -369,3 +369,122 @@ def test_offsets_are_committed_for_tools(broker: Broker, topic: str, mill_factor
     assert len(rows(mill)) == 6
     mill.close()
     assert broker.committed(f"lag-{topic}", topic, 2) == {0: 1, 1: 5}
+
+
+def test_messages_that_are_not_retained(mill_factory: MillFactory) -> None:
+    """By brokers that keep few. They hold their partition up, or count as one malformed row; later views begin behind
+    them, with a warning, or not at all.
+    """
+    cluster = MockCluster()
+    large = "x" * 100_000
+    mill = mill_factory()
+    for name, more in (("strict", ""), ("lax", ", failOnDataLoss 'false'")):
+        cluster.send(name, [json.dumps({"v": v}) for v in range(5)])
+        options = f"'kafka.bootstrap.servers' '{cluster.servers}', assign '{json.dumps({name: [0]})}'"
+        options += f", startingOffsets 'earliest', 'value.format' 'json', offsetColumn 'o'{more}"
+        mill.sql(f"CREATE TABLE {name} (v INT, o BIGINT) USING kafka OPTIONS ({options})")
+        mill.sql(f"CREATE MATERIALIZED VIEW of_{name} AS SELECT v, o FROM {name}")
+    drain(mill)
+    for name in ("strict", "lax"):
+        cluster.send(name, [json.dumps({"v": v, "s": large}) for v in range(5, 125)])
+    while len(rows(mill, "of_lax")) == 5 or not any("TM5093" in str(f["error"]) for f in files(mill, "strict")):
+        mill.advance()
+    found = rows(mill, "of_lax")
+    ((first, last),) = [tuple(map(int, e["raw"].split()[1::2])) for e in mill.read("lax__errors").to_pylist()]
+    kept = [(v, v) for v in range(125) if not first <= v <= last]
+    assert first == 5 and 5 < last < 124 and found == sorted(kept, key=repr)
+    assert [e["reason"] for e in mill.read("lax__errors").to_pylist()] == ["lost_messages"]
+    assert rows(mill, "of_strict") == [(v, v) for v in range(5)]
+    with pytest.raises(TidemillError, match="TM2061") as raised:
+        mill.sql("CREATE MATERIALIZED VIEW whole TBLPROPERTIES ('position' = 'backfill') AS SELECT o FROM lax")
+    assert "TM5095" in raised.value.got
+    mill.sql("CREATE MATERIALIZED VIEW later AS SELECT v, o FROM lax")
+    warnings = drain_others(mill)
+    assert any("TM5095" in warning for warning in warnings)
+    assert rows(mill, "later") == sorted([(v, v) for v in range(last + 1, 125)], key=repr)
+    mill.sql("ALTER TABLE strict SET OPTIONS (failOnDataLoss 'false')")
+    drain_others(mill)
+    assert rows(mill, "of_strict") == found
+
+
+def drain_others(mill: Mill) -> list[str]:
+    """Epochs until there is nothing left; a partition that cannot be read does not end it."""
+    warnings: list[str] = []
+    while (report := mill.advance()) is not None:
+        warnings += report.warnings
+    return [*warnings, *mill.warnings()]
+
+
+def files(mill: Mill, table: str) -> list[dict[str, Any]]:
+    return mill.read(f"{table}__files").to_pylist()
+
+
+def test_a_topic_that_is_created_anew(topic: str, mill_factory: MillFactory) -> None:
+    """Its offsets begin anew. It is another topic, which is read if messages may be lost."""
+    broker = Broker()
+    try:
+        broker.create(topic)
+        broker.send(topic, [{"k": 1, "v": v} for v in range(3)])
+        mill = mill_factory()
+        create(mill, broker, topic)
+        drain(mill)
+        broker.delete(topic)
+        broker.create(topic)
+        broker.send(topic, [{"k": 2, "v": v} for v in range(5)])
+        with pytest.raises(TidemillError, match="TM5093"):
+            drain(mill)
+        assert len(rows(mill)) == 3
+        mill.sql("ALTER TABLE t SET OPTIONS (failOnDataLoss 'false')")
+        drain(mill)
+        expected = sorted([(1, v) for v in range(3)] + [(2, v) for v in range(5)], key=repr)
+        assert rows(mill) == expected
+        mill.close()
+        broker.send(topic, [{"k": 3, "v": 0}])
+        mill = mill_factory()
+        drain(mill)
+        assert rows(mill) == sorted([*expected, (3, 0)], key=repr)
+        mill.sql("CREATE MATERIALIZED VIEW later AS SELECT * FROM t WHERE k > 1")
+        drain(mill)
+        assert rows(mill, "later") == sorted([*expected[3:], (3, 0)], key=repr)
+    finally:
+        broker.close()
+
+
+def test_documents_of_several_lines(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """Beside others in one batch; a value of several documents has several rows."""
+    broker.create(topic)
+    documents = [{"k": k, "v": 10 * k} for k in range(4)]
+    pretty = [json.dumps(d, indent=2) for d in documents[:2]]
+    broker.send(topic, [*pretty, json.dumps(documents[2]), "\n".join(json.dumps(d) for d in documents[2:]), "{\n}"])
+    mill = mill_factory()
+    create(mill, broker, topic)
+    drain(mill)
+    assert rows(mill) == sorted([(0, 0), (1, 10), (2, 20), (2, 20), (3, 30), (None, None)], key=repr)
+    assert mill.read("t__errors").num_rows == 0
+
+
+def test_values_of_options(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """Bad ones are refused by the statement, and change nothing."""
+    broker.create(topic)
+    broker.send(topic, [{"k": 1, "v": 1}])
+    mill = mill_factory(allowed_paths=f"kafka://{broker.servers}")
+    create(mill, broker, topic)
+    given = broker.options(subscribe=topic, **{"value.format": "json"})
+    limits = [("maxOffsetsPerTrigger", "0"), ("maxOffsetsPerTrigger", "x"), ("minPartitions", "0")]
+    limits += [("failOnDataLoss", "yes"), ("kafkaConsumer.pollTimeoutMs", "99"), ("kafkaRequestTimeoutMs", "5")]
+    others = [("startingTimestamp", "99999999999999999999"), ("startingOffsets", json.dumps({topic: {"0": 2**63}})),
+              ("startingOffsets", json.dumps({topic: {"0": 100}})), ("startingOffsets", json.dumps({topic: {"00": 1}})),
+              ("kafka.plugin.library.paths", "/tmp/x.so"), ("kafka.metadata.broker.list", "127.0.0.1:1"),
+              ("kafka.test.mock.num.brokers", "1"), ("kafka.debug", "all")]  # fmt: skip
+    for name, value in (*limits, *others):
+        error = refused(mill, f"CREATE TABLE u (k INT) USING kafka OPTIONS ({given}, '{name}' '{value}')")
+        assert error.number == "TM4003" and error.hint, (name, value, error.message())
+    for name, value in (*limits, ("kafka.bootstrap.servers", "")):
+        error = refused(mill, f"ALTER TABLE t SET OPTIONS ('{name}' '{value}')")
+        assert error.number == "TM4003", (name, value, error.message())
+    for name, value in (("kafka.ssl.ca.location", "/etc/passwd"),
+                        ("kafka.sasl.oauthbearer.token.endpoint.url", "http://127.0.0.1:1/")):  # fmt: skip
+        error = refused(mill, f"CREATE TABLE u (k INT) USING kafka OPTIONS ({given}, '{name}' '{value}')")
+        assert error.number == "TM5045", error.message()
+    drain(mill)
+    assert rows(mill) == [(1, 1)]

@@ -423,7 +423,7 @@ def test_columns_that_do_not_fit(spark: SparkSession, mill_factory: MillFactory,
 @pytest.mark.parametrize(
     ("statement", "number"),
     [
-        ("(a INT) USING csv OPTIONS (path 'ingest://')", "TM5064"),
+        ("(a INT) USING native OPTIONS (path 'ingest://')", "TM5064"),
         ("USING parquet OPTIONS (path 'ingest://')", "TM5064"),
         ("(a INT) USING parquet OPTIONS (path 'ingest://there')", "TM5064"),
         ("(a INT) USING parquet OPTIONS (path 'ingest://', static 'true')", "TM5064"),

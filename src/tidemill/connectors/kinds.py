@@ -124,6 +124,18 @@ SOURCES: tuple[ConnectorKind, ...] = (
         "Structured Streaming, also killed",
     ),
     ConnectorKind(
+        "HTTP",
+        "in",
+        "path 'ingest://', POST /v1/readers/{name}/rows",
+        "exactly once for each key",
+        PART,
+        "opColumn",
+        "",
+        "fastapi",
+        "",
+        "its own client, httpx, and schemathesis",
+    ),
+    ConnectorKind(
         "kafka",
         "in",
         "USING kafka",

@@ -18,7 +18,9 @@ OF_ONE_FILE = frozenset(
 """Numbers of errors that say nothing about other files of the table."""
 
 
-OF_A_PLACE = frozenset({"TM8345", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5091", "TM5092"})
+OF_A_PLACE = frozenset(
+    {"TM8345", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5090", "TM5091", "TM5092", "TM5093"}
+)
 """Errors that may go away without a change of the file: reading is retried for as long as they last."""
 
 

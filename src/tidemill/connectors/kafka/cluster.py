@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Lock
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import admin as admin_client
 from confluent_kafka.admin import AdminClient
 
@@ -19,7 +19,7 @@ from tidemill.options.option import bad_option
 
 _Spec: Any = admin_client.OffsetSpec  # type: ignore[attr-defined]
 
-_LOOKED_AT = 1000
+_LOOKED_AT = 10_000
 """The most messages that are looked at to find the end of partitions."""
 
 _QUIET = {"log_level": "0", "socket.keepalive.enable": "true"}
@@ -81,10 +81,11 @@ class Cluster:
         self._properties = dict(properties)
         self._said: list[KafkaError] = []
         self._admin = made(AdminClient, {**properties, **_QUIET, "error_cb": self._said.append})
-        self._watcher: Any = None
         self._lock = Lock()
-        self._ends: dict[Partition, tuple[int, int]] = {}
-        """By partition, the end that was said, and the one that was found to be behind it."""
+        self._tells_ids = True
+        self._ids: dict[str, str] = {}
+        self._ends: dict[Partition, tuple[int, int, bool]] = {}
+        """By partition, the end that was said, the one that was found behind it, and whether that is where it ends."""
 
     def topics(self, options: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
         """All topics with their partitions.
@@ -100,6 +101,22 @@ class Cluster:
             except KafkaException as error:
                 raise self._failed(error, "the list of topics") from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items() if topic.error is None}
+
+    def topic_ids(self, topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
+        """What brokers call these topics: otherwise when one is created anew. Empty where they do not tell."""
+        with self._lock:
+            if not topics or not self._tells_ids:
+                return {}
+            try:
+                asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_seconds(options))
+                found = {name: str(told.result(_seconds(options) + 1).topic_id) for name, told in asked.items()}
+            except KafkaException:  # those of old brokers; the other requests say what is wrong
+                self._tells_ids = False
+                return {}
+            anew = {name for name, id_ in found.items() if self._ids.get(name, id_) != id_}
+            self._ends = {place: end for place, end in self._ends.items() if place[0] not in anew}
+            self._ids |= found
+            return found
 
     def first_offsets(self, partitions: Iterable[Partition], options: Mapping[str, str]) -> dict[Partition, int]:
         """The first offset of each partition that there is. Errors as :meth:`topics`; TM5090."""
@@ -121,10 +138,14 @@ class Cluster:
         """
         with self._lock:
             said = self._listed(partitions, _Spec.latest(), options)
-            changed = {p: end for p, end in said.items() if self._ends.get(p, (-1, -1))[0] != end}
-            if changed:
-                self._ends.update({p: (changed[p], end) for p, end in self._found(changed, options).items()})
-            return {p: max(end, self._ends[p][1]) if p in self._ends else end for p, end in said.items()}
+            begins: dict[Partition, int] = {}
+            for place, end in said.items():
+                known, found, sure = self._ends.get(place, (-1, -1, False))
+                if known != end or not sure:
+                    begins[place] = max(end, found) if known == end else end
+            if begins:
+                self._ends |= {p: (said[p], *found) for p, found in self._found(begins, options).items()}
+            return {p: max(end, self._ends[p][1]) for p, end in said.items()}
 
     def _listed(self, partitions: Iterable[Partition], spec: Any, options: Mapping[str, str]) -> dict[Partition, int]:
         asked = {TopicPartition(*p): spec for p in partitions}
@@ -143,28 +164,31 @@ class Cluster:
             raise self._failed(error, f"offsets of {', '.join(names)}") from error
         return found
 
-    def _found(self, begins: Mapping[Partition, int], options: Mapping[str, str]) -> dict[Partition, int]:
-        """Where partitions really end, of which so much is known."""
-        if self._watcher is None:
-            few = {"fetch.message.max.bytes": "1024", "queued.max.messages.kbytes": "1024", "fetch.wait.max.ms": "5"}
-            self._watcher = made(Consumer, {**self._properties, **FETCHING, **few})
+    def _found(self, begins: Mapping[Partition, int], options: Mapping[str, str]) -> dict[Partition, tuple[int, bool]]:
+        """Where partitions really end, of which so much is known; and whether all of that was looked at.
+
+        The consumer is not kept: librdkafka 2.16 crashes in one that has known a topic which was created anew.
+        """
+        few = {"fetch.message.max.bytes": "1024", "queued.max.messages.kbytes": "1024", "fetch.wait.max.ms": "5"}
+        watcher = made(Consumer, {**self._properties, **FETCHING, **few})
         ends, left = dict(begins), set(begins)
-        self._watcher.assign([TopicPartition(*p, offset) for p, offset in begins.items()])
-        deadline, looked = time.monotonic() + min(1.0, _seconds(options)), 0
-        while left and looked < _LOOKED_AT and time.monotonic() < deadline:
-            message = self._watcher.poll(0.1)
-            if message is None:
-                continue
-            place, error = (message.topic(), message.partition()), message.error()
-            if error is None:
-                looked += 1
-                ends[place] = max(ends[place], message.offset() + 1)
-            else:
-                left.discard(place)
-                if error.code() == KafkaError._PARTITION_EOF:
+        try:
+            watcher.assign([TopicPartition(*p, offset) for p, offset in begins.items()])
+            deadline, looked = time.monotonic() + min(1.0, _seconds(options)), 0
+            while left and looked < _LOOKED_AT and time.monotonic() < deadline:
+                message = watcher.poll(0.1)
+                if message is None:
+                    continue
+                place, error = (message.topic(), message.partition()), message.error()
+                if error is None:
+                    looked += 1
+                    ends[place] = max(ends[place], message.offset() + 1)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(place)
                     ends[place] = max(ends[place], message.offset())
-        self._watcher.unassign()
-        return ends
+        finally:
+            watcher.close()
+        return {place: (end, place not in left) for place, end in ends.items()}
 
     def commit(self, group: str, offsets: Mapping[Partition, int], options: Mapping[str, str]) -> None:
         """Commit positions to a consumer group that nobody reads with. Errors as :meth:`topics`."""

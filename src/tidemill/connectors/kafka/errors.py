@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidemill.errors import TidemillError
 
 
@@ -22,6 +24,26 @@ def gone(path: str, first: int, last: int, there: str) -> TidemillError:
         "messages of a topic are gone before they were read",
         got=f"{path}: offsets {first} to {last}; {there}",
         hint="ALTER TABLE name SET OPTIONS (failOnDataLoss 'false') goes on without them; or keep messages for longer",
+    )
+
+
+def created_anew(topics: Sequence[str]) -> TidemillError:
+    """TM5093 for topics that have been deleted, and created with the same names."""
+    return TidemillError(
+        "TM5093",
+        "messages of a topic are gone before they were read",
+        got=f"{', '.join(topics)}: deleted, and created anew since the table was created",
+        hint="ALTER TABLE name SET OPTIONS (failOnDataLoss 'false') reads the new one, too; or create another table",
+    )
+
+
+def begins_without(table: str, messages: int) -> TidemillError:
+    """TM5095: a view is created after messages were deleted."""
+    return TidemillError(
+        "TM5095",
+        "a view begins without messages that a topic does not retain any more",
+        got=f"{table}: {messages:,} messages",
+        hint="create views before the topic's retention is over, or retain messages for longer",
     )
 
 

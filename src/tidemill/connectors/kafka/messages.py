@@ -77,11 +77,14 @@ class PartitionFile:
         The offset at which the table began.
     options : mapping
         Of the table, with names in lower case.
+    gone : bool
+        The topic was created anew since: it has none of the messages any more.
     """
 
-    def __init__(self, partition: Partition, begin: int, options: Mapping[str, str]) -> None:
+    def __init__(self, partition: Partition, begin: int, options: Mapping[str, str], gone: bool = False) -> None:
         self.topic, self.number = partition
         self.begin = begin
+        self._gone = gone
         self._options = options
         self._path = path_of(partition)
 
@@ -93,7 +96,7 @@ class PartitionFile:
         TidemillError
             TM5090 to TM5093 as the brokers answer.
         """
-        if first >= end:
+        if first >= end or self._gone:
             return
         properties = client_properties(self._options)
         key = tuple(sorted(properties.items()))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.errors import nearest
 from tidemill.options.kinds import FLAG, SIZE, TEXT, number
 from tidemill.options.option import Kind, Option, OptionGroup, bad_option
 
@@ -25,6 +26,11 @@ Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
 
 
+_MOST_OFFSET = 1 << 54
+"""So that a position, which counts each offset as some bytes, has 64 bits."""
+_LAST_MILLISECOND = 253_402_300_799_999
+
+
 def _topics(text: str) -> tuple[str, ...]:
     found = tuple(sorted({part.strip() for part in text.split(",")}))
     if not all(_TOPIC.fullmatch(name) for name in found):
@@ -33,6 +39,8 @@ def _topics(text: str) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
+    if not text:
+        raise ValueError
     try:
         return re.compile(text)
     except re.error as error:
@@ -60,19 +68,20 @@ def _assigned(text: str) -> dict[str, tuple[int, ...]]:
 def _offsets(text: str, words: tuple[str, ...]) -> int | Offsets:
     if text.strip().lower() in words:
         return _WORDS[text.strip().lower()]
-    found = _json(text)
-    if not isinstance(found, dict):
+    if not text.lstrip().startswith("{"):
         raise ValueError
+    found = _json(text)
     offsets: Offsets = {}
     for topic, partitions in found.items():
         if not _TOPIC.fullmatch(topic) or not isinstance(partitions, dict):
             raise ValueError
         for partition, offset in partitions.items():
-            if not partition.isdigit() or type(offset) is not int or offset < EARLIEST:
+            number_ = int(partition) if partition.isascii() and partition.isdigit() else -1
+            if partition != str(number_) or type(offset) is not int or not EARLIEST <= offset < _MOST_OFFSET:
                 raise ValueError
             if offset == EARLIEST and "earliest" not in words:
                 raise ValueError("-1 for the newest offset, or a number from 0 on")
-            offsets.setdefault(topic, {})[int(partition)] = offset
+            offsets.setdefault(topic, {})[number_] = offset
     return offsets
 
 
@@ -100,7 +109,7 @@ STARTING_OFFSETS = Option(
 )
 STARTING_TIMESTAMP = Option(
     "startingTimestamp",
-    number(0),
+    number(0, _LAST_MILLISECOND),
     None,
     "milliseconds since 1970: partitions begin with the first message that is not older; instead of `startingOffsets`",
 )
@@ -167,6 +176,73 @@ SUBSCRIPTION = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS, STARTING
 LIMITS = (MAX_OFFSETS, MIN_PARTITIONS, FAIL_ON_DATA_LOSS, INCLUDE_HEADERS)
 
 _OWN = {"bootstrap.servers", "group.id"}
+_PROPERTIES = frozenset(
+    [
+        "broker.address.family",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "connections.max.idle.ms",
+        "isolation.level",
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.principal",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.token.endpoint.url",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+        "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.crl.location",
+        "ssl.cipher.suites",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+        "socket.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.nagle.disable",
+        "socket.send.buffer.bytes",
+        "socket.receive.buffer.bytes",
+        "reconnect.backoff.ms",
+        "reconnect.backoff.max.ms",
+        "retry.backoff.ms",
+        "fetch.message.max.bytes",
+        "max.partition.fetch.bytes",
+        "fetch.max.bytes",
+        "receive.message.max.bytes",
+        "message.max.bytes",
+        "queued.min.messages",
+        "queued.max.messages.kbytes",
+        "check.crcs",
+        "metadata.max.age.ms",
+        "compression.type",
+        "compression.codec",
+        "linger.ms",
+        "batch.size",
+        "request.timeout.ms",
+        "delivery.timeout.ms",
+        "message.timeout.ms",
+        "transaction.timeout.ms",
+    ]
+)
+"""Properties that may be given. Others could load code, reach other brokers than those named, or change what counts."""
+
+FILE_PROPERTIES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location",
+                   "ssl.crl.location")  # fmt: skip
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+
 _GIVEN_BY_TIDEMILL = {
     "group.instance.id",
     "enable.auto.commit",
@@ -236,6 +312,9 @@ def client_properties(options: Mapping[str, str]) -> dict[str, str]:
         if inner in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.password"):
             hint = "kafka.sasl.username and kafka.sasl.password" if "jaas" in inner else "kafka.ssl.ca.location"
             raise bad_option(name, "***", f"that is a property of Java's client; {hint}")
+        if inner not in _PROPERTIES:
+            hint = nearest(name, [f"{PREFIX}{known}" for known in sorted(_PROPERTIES)])
+            raise bad_option(name, value, f"{hint}; docs/kafka.md has all that may be given")
         found[inner] = value
     for option in SECRETS:
         if option.key not in options and option.shown.strip("`") in os.environ:
@@ -277,6 +356,18 @@ KAFKA_OPTIONS = OptionGroup(
 
 def of_kafka(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Those of a table's options that say which messages these are, and how they are reached; in one order."""
-    chosen = (*CONNECTION, *SUBSCRIPTION)
+    chosen = (*CONNECTION, *SUBSCRIPTION, FAIL_ON_DATA_LOSS)
     names = {option.key for option in chosen}
     return tuple(sorted((n, v) for n, v in options.items() if n in names or n.startswith(PREFIX)))
+
+
+def check_kafka_options(options: Mapping[str, str]) -> None:
+    """TM4003 for a bad value of any option of a table; names in lower case."""
+    for option in KAFKA_OPTIONS.options:
+        option.of(options)
+    client_properties(options)
+
+
+def places_of(options: Mapping[str, str]) -> list[str]:
+    """Files and servers that properties name, beside the brokers."""
+    return [options[name] for n in (*FILE_PROPERTIES, TOKEN_URL) if (name := f"{PREFIX}{n}") in options]

@@ -15,12 +15,17 @@ Partition = tuple[str, int]
 """Topic and number."""
 
 
-def path_of(partition: Partition) -> str:
-    """The path of a partition."""
-    return f"{KAFKA_SCHEME}://{partition[0]}/{partition[1]}"
+def path_of(partition: Partition, new_id: str = "") -> str:
+    """The path of a partition; ``new_id`` is that of a topic that was created anew since its table was."""
+    return f"{KAFKA_SCHEME}://{partition[0]}/{partition[1]}{f'/{new_id}' if new_id else ''}"
 
 
 def parse_path(path: str) -> Partition:
     """The partition of a path."""
-    topic, number = path.partition("://")[2].rsplit("/", 1)
+    topic, number, *_ = path.partition("://")[2].split("/", 2)
     return topic, int(number)
+
+
+def begin_of(etag: str) -> int:
+    """The first byte to be read of a partition that was listed, in what its ETag is then: that, and an id."""
+    return int(etag.partition(" ")[0] or 0)

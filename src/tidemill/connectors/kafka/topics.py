@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidemill.connectors.connector import GROWING, FileInfo
-from tidemill.connectors.kafka.errors import missing, not_installed
+from tidemill.connectors.kafka.errors import created_anew, missing, not_installed
 from tidemill.connectors.kafka.options import (
     EARLIEST,
     ENDING_OFFSETS,
+    FAIL_ON_DATA_LOSS,
     LATEST,
     STARTING_OFFSETS,
     STARTING_TIMESTAMP,
@@ -19,7 +20,7 @@ from tidemill.connectors.kafka.options import (
     Subscription,
     parse_subscription,
 )
-from tidemill.connectors.kafka.partitions import UNIT, Partition, parse_path, path_of
+from tidemill.connectors.kafka.partitions import UNIT, Partition, begin_of, parse_path, path_of
 
 if TYPE_CHECKING:
     from tidemill.connectors.kafka.cluster import Cluster
@@ -35,13 +36,20 @@ def cluster_of(options: Mapping[str, str]) -> Cluster:
     return cluster.cluster_of(options)
 
 
-def partition_file(path: str, begin: str, options: Mapping[str, str]) -> PartitionFile:
-    """The messages of a partition that was listed; ``begin`` is its first byte to be read, as text. TM5094 as above."""
+def partition_file(path: str, etag: str, options: Mapping[str, str], again: bool) -> PartitionFile:
+    """The messages of a partition that was listed with an ETag. TM5094 as above.
+
+    When they are read ``again``, for views created later, what is gone by then is left out.
+    """
     try:
         from tidemill.connectors.kafka.messages import PartitionFile
     except ImportError as error:
         raise not_installed(error) from error
-    return PartitionFile(parse_path(path), int(begin or 0) // UNIT, options)
+    given = {**options, FAIL_ON_DATA_LOSS.key: "false"} if again else options
+    topic, number = parse_path(path)
+    id_ = etag.partition(" ")[2]
+    gone = again and bool(id_) and cluster_of(options).topic_ids([topic], options).get(topic, id_) != id_
+    return PartitionFile((topic, number), begin_of(etag) // UNIT, given, gone)
 
 
 @dataclass(frozen=True)
@@ -81,15 +89,35 @@ class Topics:
         found = _partitions(self.subscription, cluster.topics(options))
         if bounds["ends"] is not None:
             found = [p for p in found if str(p[1]) in bounds["ends"].get(p[0], {})]
+        ids = cluster.topic_ids(sorted({topic for topic, _ in found}), options)
+        anew = self._created_anew(ids, bounds.get("ids", {}))
         ends = cluster.next_offsets(found, options)
-        begins = cluster.first_offsets([p for p in found if _bound(bounds["begins"], p) is None], options)
+        begins = cluster.first_offsets(
+            [p for p in found if p[0] in anew or _bound(bounds["begins"], p) is None], options
+        )
         infos = []
         for place in found:
             begin, end, last = _bound(bounds["begins"], place), ends[place], _bound(bounds["ends"], place)
-            begin = begins[place] if begin is None else begin
-            end = end if last is None else min(end, last)
-            infos.append(FileInfo(path_of(place), UNIT * max(end, begin), GROWING, begin=UNIT * begin))
+            begin = begins.get(place, begin)
+            assert begin is not None
+            end = end if last is None or place[0] in anew else min(end, last)
+            path = path_of(place, anew.get(place[0], ""))
+            infos.append(FileInfo(path, UNIT * max(end, begin), GROWING, ids.get(place[0], ""), UNIT * begin))
         return sorted(infos, key=lambda info: info.path)
+
+    def begins(self) -> dict[str, int]:
+        """The first byte of each partition that there is, by its path. Errors as :meth:`files`."""
+        options = dict(self.given)
+        cluster = cluster_of(options)
+        found = _partitions(self.subscription, cluster.topics(options))
+        return {path_of(p): UNIT * offset for p, offset in cluster.first_offsets(found, options).items()}
+
+    def _created_anew(self, now: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+        """Topics that have another id than when the table was created. TM5093 unless messages may be lost."""
+        anew = {topic: id_ for topic, id_ in now.items() if then.get(topic, id_) != id_}
+        if anew and FAIL_ON_DATA_LOSS.of(dict(self.given)):
+            raise created_anew(sorted(anew))
+        return anew
 
 
 def bounds_now(options: Mapping[str, str]) -> str:
@@ -115,7 +143,8 @@ def bounds_now(options: Mapping[str, str]) -> str:
     elif wanted != EARLIEST:
         begins = _resolved(STARTING_OFFSETS.name, wanted, nexts)
     ends = None if until is None else _resolved(ENDING_OFFSETS.name, until, nexts)
-    return json.dumps({"begins": begins, "ends": ends}, sort_keys=True)
+    ids = cluster.topic_ids(sorted({topic for topic, _ in found}), options)
+    return json.dumps({"begins": begins, "ends": ends, "ids": ids}, sort_keys=True)
 
 
 def _resolved(option: str, wanted: int | Offsets, nexts: Mapping[Partition, int]) -> Offsets:
@@ -126,6 +155,10 @@ def _resolved(option: str, wanted: int | Offsets, nexts: Mapping[Partition, int]
         if offset is None:
             option_ = STARTING_OFFSETS if option == STARTING_OFFSETS.name else ENDING_OFFSETS
             raise option_.bad(json.dumps(wanted), f"an offset for partition {partition} of {topic}, too")
+        if offset > end:
+            option_ = STARTING_OFFSETS if option == STARTING_OFFSETS.name else ENDING_OFFSETS
+            if option_ is STARTING_OFFSETS:
+                raise option_.bad(json.dumps(wanted), f"partition {partition} of {topic} ends before {end}")
         if offset != EARLIEST:
             found.setdefault(topic, {})[partition] = end if offset == LATEST else offset
     others = set() if isinstance(wanted, int) else {(t, p) for t, ps in wanted.items() for p in ps} - nexts.keys()

@@ -61,9 +61,10 @@ class KafkaFormat:
     declared so), ``topic``, ``partition``, ``offset``, ``timestamp``, ``timestampType``, and with ``includeHeaders``
     ``headers``. Those that are wanted may be declared, in any order.
 
-    With ``value.format`` each value is read as a file of that format: none, one or several rows. Its options stand
-    beside the others. A message without a value, as a compacted topic has for deleted keys, has no row. Options such as
-    ``keyColumn`` and ``timestampColumn`` name columns of the table for what else the message has.
+    With ``value.format`` each value is read as a file of that format: none, one or several rows; JSON may have line
+    ends within a document. The options of that format stand beside the others. A message without a value, as a
+    compacted topic has for deleted keys, has no row. Options such as ``keyColumn`` and ``timestampColumn`` name columns
+    of the table for what else the message has.
 
     **Positions.** The position of a row is the offset of its message.
 
@@ -119,15 +120,20 @@ class KafkaFormat:
         layout, payload, mode = layout_of(schema, given), value_format(given), MODE.of(given)
         fields = {f.name: f for f in schema}
         asked = [fields[name] for name in needed]
-        builder = None
+        builder = documents = None
         if payload is not None:
             wanted = [name for name in needed if name not in layout.parts]
             inner = reader_of(payload, layout.value, _inner_options(payload, given), wanted, messages)
             assert isinstance(inner, RowReader), "validated before"
             builder = frame_builder(payload, inner, Mode.PERMISSIVE)
+            if payload.name == "json" and MULTI_LINE.key not in given:
+                several = {**_inner_options(payload, given), MULTI_LINE.key: "true"}
+                inner = reader_of(payload, layout.value, several, wanted, messages)
+                assert isinstance(inner, RowReader), "validated before"
+                documents = frame_builder(payload, inner, Mode.PERMISSIVE)
         parts = {name: layout.parts[name] for name in needed if name in layout.parts}
         checked = {n: p for n, p in layout.parts.items() if p in _MAY_BE_NULL and not fields[n].nullable}
-        return KafkaReader(asked, parts, {n: (p, fields[n]) for n, p in checked.items()}, builder, mode)
+        return KafkaReader(asked, parts, {n: (p, fields[n]) for n, p in checked.items()}, builder, mode, documents)
 
 
 def message_schema(options: Mapping[str, str]) -> Schema:

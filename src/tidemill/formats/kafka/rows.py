@@ -16,6 +16,7 @@ from tidemill.formats.base import RowError, Rows
 from tidemill.formats.frames.rows import FrameBuilder
 from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.formats.rows.malformed import Mode, fail_fast
+from tidemill.formats.text.line_ends import NEWLINE
 from tidemill.kernels.columns import column
 from tidemill.schema import TIMESTAMP, Field
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _NO_OFFSETS = np.empty(0, np.int64)
 _NO_BYTES = np.empty(0, np.uint8)
+_LAST_MILLISECOND = 253_402_300_799_999
+"""Of the year 9999."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class KafkaReader:
     builder : FrameBuilder or None
         Makes rows of values; without it there is one row for each message.
     mode : Mode
+    documents : FrameBuilder or None
+        Makes rows of values with line ends within, where that is another one.
     """
 
     fields: Sequence[Field]
@@ -48,6 +53,7 @@ class KafkaReader:
     required: Mapping[str, tuple[str, Field]]
     builder: FrameBuilder | None
     mode: Mode
+    documents: FrameBuilder | None = None
 
     def rows(self, file: IO[bytes], *, start: int, end: int, file_size: int) -> Iterator[Rows]:
         """See :meth:`tidemill.formats.base.FileRowReader.rows`; the file is a :class:`PartitionFile`."""
@@ -73,7 +79,7 @@ class KafkaReader:
             numbers = np.arange(messages.offsets.size)
             rows = Rows(make_batch([], [], numbers.size), numbers.size, messages.offsets, ())
         else:
-            rows, numbers = _of_values(self.builder, messages)
+            rows, numbers = _of_values(self.builder, self.documents, messages)
         made = _Parts(partition, messages)
         dropped, errors = np.zeros(messages.offsets.size, np.bool_), list(rows.errors)
         for name, (part, field) in self.required.items():
@@ -95,7 +101,9 @@ class KafkaReader:
         return _without(rows, dropped[numbers]) if dropped.any() else rows
 
 
-def _of_values(builder: FrameBuilder, messages: Messages) -> tuple[Rows, npt.NDArray[np.int64]]:
+def _of_values(
+    builder: FrameBuilder, documents: FrameBuilder | None, messages: Messages
+) -> tuple[Rows, npt.NDArray[np.int64]]:
     """Rows of the values, and the number of the message of each. Positions are offsets."""
     values, first = messages.values, messages.values.offset
     buffers: list[Any] = values.buffers()
@@ -103,6 +111,8 @@ def _of_values(builder: FrameBuilder, messages: Messages) -> tuple[Rows, npt.NDA
     ends = np.frombuffer(bounds, np.int64)[first : first + len(values) + 1] if bounds else np.zeros(1, np.int64)
     data = np.frombuffer(held, np.uint8) if held else _NO_BYTES
     sizes = np.diff(ends)
+    if documents is not None and np.any(data[int(ends[0]) : int(ends[-1])] == NEWLINE):
+        builder = documents
     filled = np.flatnonzero(sizes)
     starts, sizes = np.ascontiguousarray(ends[:-1][filled]), np.ascontiguousarray(sizes[filled])
     rows = builder.build(data, 0, starts, sizes)
@@ -151,7 +161,8 @@ class _Parts:
                 return column(messages.offsets)
             case "timestamp":
                 times = messages.times()[0]
-                return pa.array(times * 1000, pa.int64(), mask=times < 0).cast(TIMESTAMP)
+                bad = (times < 0) | (times > _LAST_MILLISECOND)
+                return pa.array(np.where(bad, 0, times) * 1000, pa.int64(), mask=bad).cast(TIMESTAMP)
             case "timestampType":
                 return pa.array(messages.times()[1], pa.int32())
             case "headers":

@@ -108,6 +108,7 @@ class ListedFiles(SourceFiles):
         """The same files under another policy, which may look again at what this one does not."""
         changed = super().with_policy(policy)
         changed._done = set()
+        changed.known = {p: replace(f, retry_at=0) if f.attempts and not f.failed else f for p, f in self.known.items()}
         return changed
 
     # -- List ---------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ class ListedFiles(SourceFiles):
         return True
 
     def from_their_begin(self, infos: Iterable[FileInfo]) -> Iterable[FileInfo]:
-        """The listed files; of one with a ``begin``, what lies behind the first one found, which is its ETag."""
+        """The listed files; of one with a ``begin``, what lies behind the first one found, which begins its ETag."""
         found = list(infos)
         begun = [i.path for i in found if i.begin is not None]
         if not begun:
@@ -436,9 +437,8 @@ _ABOUT_IDENTITY = ("TM5001", "TM5003")
 
 
 def _behind(info: FileInfo, known: FileProgress | ListedFile | FileInfo | None) -> FileInfo:
-    begin = info.begin if known is None else int(known.etag)
-    assert begin is not None
-    return FileInfo(info.path, max(info.size - begin, 0), info.modified, str(begin))
+    etag = f"{info.begin} {info.etag}" if known is None else known.etag
+    return FileInfo(info.path, max(info.size - int(etag.partition(" ")[0]), 0), info.modified, etag)
 
 
 def listed_now(info: FileInfo) -> FileProgress:

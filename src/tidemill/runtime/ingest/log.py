@@ -36,6 +36,12 @@ _log = logging.getLogger(__name__)
 INGESTED = "ingest"
 """The folder of a root with the batches of all tables."""
 
+ONE_KEY = "key "
+"""How the name of a query begins that stands for a key of its own, with one batch."""
+
+_MOST_KEYS = 100_000
+"""How many of these are remembered, the newest."""
+
 _ABANDONED_SECONDS = 86_400.0
 """The age at which files of no batch are deleted: their writer has given up by then."""
 
@@ -60,6 +66,7 @@ class Given:
 
     def __init__(self, ranges: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
         self._ranges = {query: [(a, b) for a, b in found] for query, found in (ranges or {}).items()}
+        self._keys = deque(query for query in self._ranges if query.startswith(ONE_KEY))
 
     def __contains__(self, key: tuple[str, int]) -> bool:
         query, batch = key
@@ -67,6 +74,10 @@ class Given:
 
     def add(self, query: str, batch: int) -> None:
         """Note a batch."""
+        if query.startswith(ONE_KEY) and query not in self._ranges:
+            self._keys.append(query)
+            if len(self._keys) > _MOST_KEYS:
+                del self._ranges[self._keys.popleft()]
         merged: list[tuple[int, int]] = []
         for a, b in sorted([*self._ranges.get(query, ()), (batch, batch)]):
             if merged and a <= merged[-1][1] + 1:
@@ -315,6 +326,17 @@ def unreadable(place: str, why: str) -> TidemillError:
         "what Spark streams wrote into a table cannot be read",
         got=f"{place}: {why}",
         hint="make the root readable, restore files that were deleted in it, and try again",
+    )
+
+
+def too_much_waits(table: str, waiting: int, most: int) -> TidemillError:
+    """TM5070: a table has no room for more."""
+    return TidemillError(
+        "TM5070",
+        "too many bytes wait to be read",
+        got=f"{table}: {waiting:,} bytes, maxSpoolBytes is {most:,}",
+        hint="run the mill (mill.start()) with a view that reads the table; then send it again, or start the query "
+        "again: it continues where it was",
     )
 
 

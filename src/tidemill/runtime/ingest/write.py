@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, functions
 from tidemill.errors import TidemillError
 from tidemill.runtime.ingest.batch_writer import WRITTEN, BatchWriter
 from tidemill.runtime.ingest.batches import IngestedTable
-from tidemill.runtime.ingest.log import remove_all, tried
+from tidemill.runtime.ingest.log import remove_all, too_much_waits, tried
 from tidemill.runtime.tables.table import Table
 from tidemill.schema import nullable_type, type_from_spark, type_to_ddl
 
@@ -96,14 +96,7 @@ class Ingest:
             if target.waiting_bytes < target.most_waiting:
                 return target
             if time.monotonic() >= deadline:
-                raise TidemillError(
-                    "TM5070",
-                    "too many bytes wait to be read",
-                    got=f"{target.table.name}: {target.waiting_bytes:,} bytes, maxSpoolBytes is "
-                    f"{target.most_waiting:,}",
-                    hint="run the mill (mill.start()) with a view that reads the table; then start the query again: it "
-                    "continues where it was",
-                )
+                raise too_much_waits(target.table.name, target.waiting_bytes, target.most_waiting)
             time.sleep(_POLL_SECONDS)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tidemill.connectors.kafka.errors import begins_without
+from tidemill.connectors.kafka.partitions import begin_of
 from tidemill.errors import TidemillError
 from tidemill.options.tables import MAX_BYTES, MAX_ROWS, PRIORITY
 from tidemill.runtime.catalog.catalog import Catalog
@@ -30,6 +32,7 @@ from tidemill.runtime.intake.queues import Queues, depth_of
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables import error_budget, static_tables
 from tidemill.runtime.tables.error_budget import RowCounts
+from tidemill.runtime.tables.kafka_tables import gone_messages
 from tidemill.runtime.tables.table import Table, source_tables
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.locations.allowed_paths import AllowedPaths
@@ -214,6 +217,10 @@ class Intake:
             return []
         live, totals = self._live[table], self.totals(table)
         gone = [file_warnings.begins_without(table, totals.cleaned).message()] if totals.cleaned else []
+        topics = self._tables[table].topics
+        if topics is not None:
+            messages = gone_messages(topics, lambda ps: {p: begin_of(f.etag) for p, f in live.as_listed(ps).items()})
+            gone += [begins_without(table, messages).message()] if messages else []
         parts = live.parts()
         behind = b"" if totals.files else None
         if parts or behind is not None:

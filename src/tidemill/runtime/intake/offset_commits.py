@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from tidemill.connectors.kafka.options import GROUP
-from tidemill.connectors.kafka.partitions import UNIT, Partition, parse_path
+from tidemill.connectors.kafka.partitions import UNIT, Partition, begin_of, parse_path
 from tidemill.connectors.kafka.topics import cluster_of
 from tidemill.errors import TidemillError
 from tidemill.runtime.tables.table import Table
@@ -28,7 +28,7 @@ class OffsetCommits:
             split = result.split
             table = tables[split.table]
             if split.backfill_target is None and table.of_topics and GROUP.of(table.options):
-                end = -(-(split.end + int(split.etag or 0)) // UNIT)
+                end = -(-(split.end + begin_of(split.etag)) // UNIT)
                 of_table = offsets.setdefault(split.table, {})
                 place = parse_path(split.path)
                 of_table[place] = max(end, of_table.get(place, 0))

@@ -1,6 +1,6 @@
-"""Tables that Spark streams are written into, ``path 'ingest://'``: their options and checks.
+"""Tables that Spark streams are written into, or rows posted, ``path 'ingest://'``: their options and checks.
 
-The format is that of the files with rows that wait to be read: Parquet or Arrow.
+The format is that of the files with rows that wait to be read: Parquet or Arrow, of posted rows also JSON or CSV.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ INGEST = "ingest://"
 
 INGEST_SPOOL = Option("maxSpoolBytes", SIZE, 1 << 30, "how much may wait to be read, before a batch waits", shown="1g")
 INGEST_OPTIONS = OptionGroup(
-    "Spark streams",
-    "Tables with `path 'ingest://'`, which Spark streams are written into.",
+    "Spark streams and posted rows",
+    "Tables with `path 'ingest://'`, which Spark streams are written into, or rows posted over HTTP.",
     (INGEST_SPOOL, RETAIN_BYTES),
 )
 
-_FORMATS = ("arrow", "parquet")
+STREAMED = ("arrow", "parquet")
+"""Formats in which rows of Spark streams wait."""
+
+_POSTED = ("json", "csv")
+"""Formats of rows that are posted as they are."""
+
 _OF_FILES = OptionGroup(
     "",
     "",
@@ -56,8 +61,8 @@ def check_ingested(format_name: str, schema: Schema, options: Mapping[str, str])
     """
     if options[PATH.key].strip().lower() != INGEST:
         raise _cannot(f"path '{options['path']}'", f"path '{INGEST}', with nothing behind it")
-    if format_name not in _FORMATS:
-        raise _cannot(f"USING {format_name}", f"USING {' or '.join(_FORMATS)}: in this rows wait to be read")
+    if format_name not in (*STREAMED, *_POSTED):
+        raise _cannot(f"USING {format_name}", f"USING {' or '.join(STREAMED)}: in this rows wait to be read")
     if not len(schema):
         raise _cannot("its columns are not declared", "declare them: there are no rows yet that they could come from")
     if STATIC.of(options):
@@ -66,6 +71,12 @@ def check_ingested(format_name: str, schema: Schema, options: Mapping[str, str])
         raise _cannot(f"option {name}", "leave it out: it is for files that other programs write")
     for option in INGEST_OPTIONS.options:
         option.of(options)
+
+
+def check_streamed(format_name: str) -> None:
+    """TM5064 when rows of Spark streams cannot wait in a format."""
+    if format_name not in STREAMED:
+        raise _cannot(f"USING {format_name}", f"USING {' or '.join(STREAMED)}: in this rows wait to be read")
 
 
 def not_ingested(path: str) -> TidemillError:

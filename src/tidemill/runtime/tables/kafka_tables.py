@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tidemill.connectors.kafka.options import MAX_OFFSETS, MIN_PARTITIONS, VALUE_FORMAT, parse_subscription
 from tidemill.connectors.kafka.partitions import UNIT
-from tidemill.connectors.kafka.topics import bounds_now
+from tidemill.connectors.kafka.topics import Topics, bounds_now
+from tidemill.errors import TidemillError
 from tidemill.formats.kafka.format import KAFKA, message_schema
 from tidemill.options.option import lowered
 from tidemill.options.tables import (
@@ -50,6 +51,21 @@ def new_place(options: Mapping[str, str]) -> tuple[str, str]:
     if OP_COLUMN.key in options and not VALUE_FORMAT.of(options):
         raise OP_COLUMN.bad(options[OP_COLUMN.key], "only with value.format")
     return parse_subscription(options).path, bounds_now(options)
+
+
+def gone_messages(topics: Topics, begins: Callable[[list[str]], Mapping[str, int]]) -> int:
+    """How many messages of a table its topics do not have any more; 0 where brokers do not answer.
+
+    Parameters
+    ----------
+    begins : callable
+        Gives the first bytes of partitions, by path, from which the table was read.
+    """
+    try:
+        first = topics.begins()
+    except TidemillError:
+        return 0
+    return sum(max(first[path] - begin, 0) for path, begin in begins(list(first)).items()) // UNIT
 
 
 def cut(limits: Limits, options: Mapping[str, str]) -> Limits:

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.connectors.generated import GeneratedLocation, parse_pace
+from tidemill.connectors.kafka.options import check_kafka_options
+from tidemill.connectors.kafka.topics import Topics
 from tidemill.connectors.registry import is_offered, know_secrets
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
@@ -140,6 +142,11 @@ class Table:
     def of_topics(self) -> bool:
         """Whether its rows are messages of Kafka's topics."""
         return self.format == KAFKA
+
+    @property
+    def topics(self) -> Topics | None:
+        """Its topics, where it has some."""
+        return self.location.topics if self.of_topics else None
 
     @property
     def ingested(self) -> bool:
@@ -470,6 +477,8 @@ def _check_limits(table: Table) -> None:
     """TM4003 for a bad value of an option that can be changed; TM5080 and TM5081 as :func:`check_clean`."""
     for option in TABLE_OPTIONS.options:
         option.of(table.options)
+    if table.of_topics:
+        check_kafka_options(table.options)
     check_notifications(table.options, table.path, table.keyed)
     if table.listed:
         _ = table.location

@@ -45,7 +45,13 @@ class AsyncClient:
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
             response = await self._http.request(
-                request.method, request.path, params=dict(request.params), json=request.body, **options
+                request.method,
+                request.path,
+                params=dict(request.params),
+                json=request.body,
+                content=request.content,
+                headers=dict(request.headers),
+                **options,
             )
         except httpx.HTTPError as error:
             raise protocol.unreachable(self.url, error) from error
@@ -64,6 +70,12 @@ class AsyncClient:
             answer = response.json()
             return str(answer["plan"]) if "plan" in answer else None
         return protocol.table_of(response.content)
+
+    async def add_rows(
+        self, table: str, rows: bytes | str | pa.Table | Sequence[Mapping[str, Any]], *, key: str | None = None
+    ) -> bool:
+        """As :meth:`~tidemill.serve.client.client.Client.add_rows`."""
+        return bool((await self._ask(protocol.add_rows(table, rows, key))).json()["added"])
 
     async def status(self) -> dict[str, Any]:
         """The newest epochs, the time zone of the mill, and the status of each view."""

@@ -77,7 +77,13 @@ class Client:
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
             response = self._http.request(
-                request.method, request.path, params=dict(request.params), json=request.body, **options
+                request.method,
+                request.path,
+                params=dict(request.params),
+                json=request.body,
+                content=request.content,
+                headers=dict(request.headers),
+                **options,
             )
         except httpx.HTTPError as error:
             raise protocol.unreachable(self.url, error) from error
@@ -153,6 +159,29 @@ class Client:
     def remove_reader(self, name: str) -> None:
         """Drop a table."""
         self._ask(Request("DELETE", protocol.path_of("readers", name)))
+
+    def add_rows(
+        self, table: str, rows: bytes | str | pa.Table | Sequence[Mapping[str, Any]], *, key: str | None = None
+    ) -> bool:
+        """Add rows to a table with ``path 'ingest://'``: bytes or a text of its format, an Arrow table for one ``USING
+        arrow``, or dictionaries for one ``USING json``. They are durable when the call returns.
+
+        Parameters
+        ----------
+        key : str, optional
+            What is sent again with the same key is there once: ``sender:7``.
+
+        Returns
+        -------
+        bool
+            Whether they were added; False when they are there already.
+
+        Raises
+        ------
+        TidemillError
+            TM5070 while too many bytes wait to be read, TM5072 for rows in another format, TM5068 for other columns.
+        """
+        return bool((self._ask(protocol.add_rows(table, rows, key))).json()["added"])
 
     def pause_reader(self, name: str) -> None:
         """Admit no rows of a table until it is resumed; new rows wait in its queue."""

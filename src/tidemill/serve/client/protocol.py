@@ -30,6 +30,8 @@ class Request:
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,22 @@ def statement(text: str, timeout: float | None, epoch: int | None) -> Request:
     if timeout is not None:
         body["timeout"] = timeout
     return Request("POST", "/v1/sql", {"format": "arrow"}, body)
+
+
+def add_rows(table: str, rows: bytes | str | pa.Table | Sequence[Mapping[str, Any]], key: str | None) -> Request:
+    """Rows for a table: bytes or text in its format, an Arrow table, or dictionaries, which become lines of JSON."""
+    headers = {} if key is None else {"Idempotency-Key": key}
+    if isinstance(rows, pa.Table):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        content, headers["Content-Type"] = bytes(sink.getvalue()), "application/vnd.apache.arrow.stream"
+    elif isinstance(rows, bytes | str):
+        content = rows.encode() if isinstance(rows, str) else rows
+    else:
+        content = b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+        headers["Content-Type"] = "application/x-ndjson"
+    return Request("POST", path_of("readers", table, "rows"), content=content, headers=headers)
 
 
 def read(name: str, epoch: int | None, columns: str, where: str | None) -> Request:

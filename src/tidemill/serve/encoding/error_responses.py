@@ -18,6 +18,8 @@ _STATUS = {
     "TM8007": 421,
     "TM8008": 403,
     "TM8009": 429,
+    "TM5070": 429,
+    "TM5072": 415,
     "TM8011": 422,
     "TM8017": 413,
     "TM8024": 429,
@@ -43,13 +45,17 @@ _STATUS = {
 """Of errors whose status is not 400."""
 
 
+_LATER = 429
+
+
 def status_of(error: TidemillError) -> int:
     """The HTTP status of an error: always 4xx for what the caller can mend."""
     return _STATUS.get(error.number, 400)
 
 
 def error_response(error: TidemillError, headers: dict[str, str] | None = None) -> Response:
-    """An error as the answer to a request."""
-    return Response(
-        json.dumps(described(error), ensure_ascii=False), status_of(error), headers, media_type="application/json"
-    )
+    """An error as the answer to a request; one that another attempt may not meet says when to try again."""
+    status = status_of(error)
+    later = {"Retry-After": "1"} if status == _LATER else {}
+    given = {**later, **(headers or {})}
+    return Response(json.dumps(described(error), ensure_ascii=False), status, given, media_type="application/json")

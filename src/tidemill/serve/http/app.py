@@ -40,6 +40,7 @@ _PROBLEMS = {
         (409, "not in this state"),
         (410, "no longer retained"),
         (413, "too large"),
+        (415, "rows in another format than the table has"),
         (421, "another host"),
         (422, "the request has not the right form"),
         (429, "too many requests"),

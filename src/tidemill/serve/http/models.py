@@ -44,6 +44,17 @@ class Executed(BaseModel):
     epoch: int
 
 
+class Added(BaseModel):
+    """Rows that were sent are in the table, and durable.
+
+    ``added`` is false when they were there already, by their key.
+    """
+
+    ok: bool = True
+    added: bool
+    bytes: int
+
+
 class Plan(BaseModel):
     """The text of a plan."""
 

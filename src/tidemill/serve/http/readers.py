@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tidemill.plan.sql.sent_text import places_in
+from tidemill.runtime.ingest.posting import CONTENT_TYPES
 from tidemill.serve.access.tokens import Role
 from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
-from tidemill.serve.http.models import Description, Executed, Reader, ReaderBody, Readers
+from tidemill.serve.http.models import Added, Description, Executed, Reader, ReaderBody, Readers
 from tidemill.serve.http.requests import create_table
 from tidemill.serve.http.views import ViewName, described
 from tidemill.serve.service.service import Service
 
 router = APIRouter(prefix="/v1/readers", tags=["readers"], dependencies=WITH_TOKEN)
+
+Key = Annotated[str | None, Header(description="what is sent again with the same key is there once: `sender:7`")]
 
 
 @router.get("", dependencies=[READ], summary="List readers")
@@ -45,6 +52,26 @@ def remove_reader(name: ViewName, service: Served, role: CallerRole) -> Response
     service.check_table(name)
     service.execute(f"DROP TABLE `{name.replace('`', '``')}`", role)
     return JSONResponse({"ok": True, "epoch": service.mill.epoch})
+
+
+@router.post(
+    "/{name}/rows",
+    dependencies=[WRITE],
+    summary="Add rows",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {type_: {"schema": {"type": "string"}} for types in CONTENT_TYPES.values() for type_ in types},
+        }
+    },
+)
+async def add_rows(name: ViewName, request: Request, service: Served, idempotency_key: Key = None) -> Added:
+    """Bytes in the format of a table with ``path 'ingest://'``; they are durable when the answer comes, and there once
+    for each ``Idempotency-Key``. 429 while too many bytes wait to be read.
+    """
+    data = await request.body()
+    given = data, idempotency_key, request.headers.get("content-type", "")
+    return Added(added=await run_in_threadpool(service.mill.add_rows, name, *given), bytes=len(data))
 
 
 @router.post("/{name}/pause", dependencies=[WRITE], response_model=Executed, summary="Pause a reader")

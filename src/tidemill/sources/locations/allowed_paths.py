@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from tidemill.connectors.kafka.options import BOOTSTRAP
+from tidemill.connectors.kafka.options import BOOTSTRAP, places_of
 from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, SOCKET_SCHEMES, scheme_of
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
@@ -71,6 +71,7 @@ class AllowedPaths:
         asked += [(archive, iter([archive if _is_url(archive) else local_pattern(archive)]))] if archive else []
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
         asked += [(broker, iter([broker])) for broker in _brokers(options)]
+        asked += [(place, iter([place if _is_url(place) else local_pattern(place)])) for place in places_of(options)]
         for text, beginnings in asked:
             if not all(map(self._has, beginnings)):
                 raise self.outside(f"{text} of table {table}")
@@ -84,7 +85,7 @@ class AllowedPaths:
         if not self._given:
             return
         places = _brokers(options) or [location]  # a topic is where its brokers are
-        for text in (*places, *(options[name] for name in _SERVERS if name in options)):
+        for text in (*places, *places_of(options), *(options[name] for name in _SERVERS if name in options)):
             if not self._has(text if _is_url(text) else local_pattern(text)):
                 raise self.outside(f"{text} of sink {sink}")
 

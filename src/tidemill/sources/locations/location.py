@@ -252,7 +252,7 @@ def reader_of(
     if scheme_of(split.path) == GENERATOR_SCHEME:
         return NoFile()
     if scheme_of(split.path) == KAFKA_SCHEME:
-        return partition_file(split.path, split.etag, options)
+        return partition_file(split.path, split.etag, options, split.backfill_target is not None)
     if is_offered(split.path):
         info = FileInfo(split.path, split.size, split.modified, split.etag)
         return ConnectedFile(info, lookup(split.path, options), buffer_bytes)
