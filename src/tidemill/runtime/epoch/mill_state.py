@@ -188,7 +188,7 @@ class MillState:
             self.version,
             self.catalog,
             self._initialising_of(self.catalog),
-            self._intake.counts_to_json(),
+            self._intake.tally.counts_to_json(),
             self.arrivals.status,
             queues=lambda: self._intake.queues(),
             sink_statuses=self.deliveries.statuses,

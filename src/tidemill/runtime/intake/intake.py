@@ -9,10 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tidemill.connectors.kafka.errors import begins_without
-from tidemill.connectors.kafka.partitions import begin_of
 from tidemill.errors import TidemillError
-from tidemill.options.tables import MAX_BYTES, MAX_ROWS, PRIORITY
+from tidemill.options.tables import PRIORITY
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files import file_warnings
@@ -23,15 +21,14 @@ from tidemill.runtime.files.pinned_files import PinnedFiles
 from tidemill.runtime.files.progress import Limits, Progress, verify_quotes
 from tidemill.runtime.files.source_files import Reader, Sealing, SourceFiles
 from tidemill.runtime.files.spool_files import SpoolFiles
-from tidemill.runtime.files.totals import Totals
 from tidemill.runtime.intake.history import History
 from tidemill.runtime.intake.keyed_order import in_message_order, most_files
 from tidemill.runtime.intake.lists import Lists
 from tidemill.runtime.intake.offset_commits import OffsetCommits
 from tidemill.runtime.intake.queues import Queues, depth_of
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
-from tidemill.runtime.tables import error_budget, static_tables
-from tidemill.runtime.tables.error_budget import RowCounts
+from tidemill.runtime.intake.tally import Tally
+from tidemill.runtime.tables import static_tables
 from tidemill.runtime.tables.kafka_tables import gone_messages
 from tidemill.runtime.tables.table import Table, source_tables
 from tidemill.sources.file_info import FileInfo
@@ -89,8 +86,7 @@ class Intake:
         self._allowed = allowed or AllowedPaths()
         self._sealed = SealedTables(store, version)
         self._cleaning = SourceCleaning(self._sealed.reader)
-        self._counts = {table: RowCounts(*found) for table, found in kept.get("counts", {}).items()}
-        self._totals = {table: Totals(*found) for table, found in kept.get("totals", {}).items()}
+        self.tally = Tally(kept)
         self._tables: dict[str, Table] = {}
         self._live: dict[str, SourceFiles] = {}
         self._history: dict[tuple[str, int], History] = {}
@@ -115,7 +111,7 @@ class Intake:
         """The same tables, positions and history, to return to when a statement fails: it replaces what it changes."""
         copied = copy.copy(self)
         copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
-        copied._counts, copied._totals, copied._lists = dict(self._counts), dict(self._totals), self._lists.copy()
+        copied.tally, copied._lists = self.tally.copy(), self._lists.copy()
         return copied
 
     def at(self, version: Version) -> None:
@@ -143,8 +139,7 @@ class Intake:
         """Stop following a table; returns the state tables that go with it."""
         del self._tables[table.name], self._live[table.name]
         self._cleaning.forget(table.name)
-        self._counts.pop(table.name, None)
-        self._totals.pop(table.name, None)
+        self.tally.drop(table.name)
         self._lists.drop(table.name)
         self._history = {k: p for k, p in self._history.items() if k[0] != table.name}
         return {t.id for t in source_tables(table)}
@@ -186,24 +181,14 @@ class Intake:
         found = self._tables.get(table)  # None when EXPLAIN asks while the table is dropped
         if found is None or not found.listed:
             return None
-        total = self.totals(table).cleaned_bytes
-        try:
-            for number, info in enumerate(found.location.listing()):
-                total += info.size
-                if total > most or number > _SMALL_FILES:
-                    return None
-        except TidemillError:
-            return None
-        return total if total > 0 else None
+        cleaned = self.tally.totals(table).cleaned_bytes
+        size = found.location.size(most - cleaned, _SMALL_FILES)
+        return None if size is None else cleaned + size or None
 
     def known_bytes(self, table: str) -> int:
         """The bytes of the files listed so far."""
-        totals = self.totals(table)
+        totals = self.tally.totals(table)
         return totals.file_bytes + totals.cleaned_bytes + sum(f.size for f in self._live[table].known.values())
-
-    def totals(self, table: str) -> Totals:
-        """What has been admitted of a table."""
-        return self._totals.get(table, Totals())
 
     def add_history(self, table: str, created_at_epoch: int, group: int) -> list[str]:
         """Read again, for a group of views created at an epoch, what has been admitted of a table.
@@ -215,12 +200,9 @@ class Intake:
         """
         if (table, group) in self._history:
             return []
-        live, totals = self._live[table], self.totals(table)
+        live, totals = self._live[table], self.tally.totals(table)
         gone = [file_warnings.begins_without(table, totals.cleaned).message()] if totals.cleaned else []
-        topics = self._tables[table].topics
-        if topics is not None:
-            messages = gone_messages(topics, lambda ps: {p: begin_of(f.etag) for p, f in live.as_listed(ps).items()})
-            gone += [begins_without(table, messages).message()] if messages else []
+        gone += gone_messages(table, self._tables[table].topics, live.as_listed)
         parts = live.parts()
         behind = b"" if totals.files else None
         if parts or behind is not None:
@@ -389,7 +371,7 @@ class Intake:
             left -= priority
             if table.keyed:  # both books of a trace stay at the same message
                 share = shares.setdefault(table.path, share)
-            limits = table.cut(replace(most, bytes=self._most_bytes(table, share), files=most_files(table)))
+            limits = table.cut(replace(most, bytes=self.tally.most_bytes(table, share), files=most_files(table)))
             late = self.watermark(table.name) if progress.backfill_target is None else None
             admitted = self._as_listed(progress, progress.admit(limits, late, table.unsplittable, table.compressed))
             splits += in_message_order(admitted, table) if table.keyed else admitted
@@ -400,16 +382,6 @@ class Intake:
         if progress.backfill_target is None:
             return PRIORITY.of(self._tables[progress.table].options)
         return self._priorities.get((progress.table, progress.backfill_target), 1)
-
-    def _most_bytes(self, table: Table, share: int) -> int:
-        """How many bytes of a table an epoch may admit. The size of a row is estimated from those read so far."""
-        limits = [share]
-        if (most := MAX_BYTES.of(table.options)) is not None:
-            limits.append(most)
-        if (rows := MAX_ROWS.of(table.options)) is not None:
-            read, admitted = self.counts(table.name).read, self.totals(table.name).admitted
-            limits.append(max(1, rows * admitted // read if read else rows * _ROW_BYTES))
-        return min(limits)
 
     def set_aside(self, failures: Iterable[tuple[Split, TidemillError]]) -> dict[tuple[str, int], TidemillError]:
         """Note that files could not be read; they are tried again later, until they are set aside.
@@ -483,17 +455,8 @@ class Intake:
         return verify_quotes(found, starts)
 
     def check_budgets(self, results: Sequence[SplitResult]) -> None:
-        """TM4025 when a table would have had more malformed rows than it tolerates, were the epoch sealed."""
-        for table, epoch in sorted(error_budget.counted(results).items()):
-            counts = self.counts(table) + epoch
-            why = self._tables[table].budget.exceeded_by(counts) if epoch.malformed else None
-            if why is not None:
-                example = error_budget.first_example(table, results)
-                raise error_budget.exceeded(table, counts, epoch, why, example)
-
-    def counts(self, table: str) -> RowCounts:
-        """How many rows of a table have been read, and how many of these are malformed."""
-        return self._counts.get(table, RowCounts())
+        """As :meth:`Tally.check_budgets`."""
+        self.tally.check_budgets(results, self._tables)
 
     def apply(self, results: Sequence[SplitResult], epoch: int) -> list[Run]:
         """Write the positions that changed to the sources' state tables, then move on to them.
@@ -532,12 +495,11 @@ class Intake:
         self._cleaning.noted(notes)
         self._commits.note(epoch, self._tables, results)
         for name, forgotten in notes.forgotten.items():
-            self._totals[name] = self.totals(name).forgotten(forgotten)
-        for name, counts in error_budget.counted(results).items():
-            self._counts[name] = self.counts(name) + counts
+            self.tally.forgotten(name, self.tally.totals(name).forgotten(forgotten))
+        self.tally.read(results)
         for (name, backfill_target), found in groups.items():
             if backfill_target is None:
-                self._admitted(name, found)
+                self.tally.admitted(name, found)
         self._given_up = False
         self._lists.sealed(epoch)
         self._history = {k: p for k, p in self._history.items() if not p.done}
@@ -553,16 +515,7 @@ class Intake:
                 if table == live.table:
                     history.keep(file)
         live.sealed(sealing)
-        if sealing.finished:
-            totals = self.totals(live.table)
-            self._totals[live.table] = totals.sealed(sealing.finished, sealing.before, live.policy.forgets)
-
-    def _admitted(self, table: str, results: Iterable[SplitResult]) -> None:
-        totals = self.totals(table)
-        found = list(results)
-        times = [t for t in (totals.latest, *(r.latest for r in found)) if t is not None]
-        admitted = totals.admitted + sum(r.bytes for r in found)
-        self._totals[table] = replace(totals, admitted=admitted, latest=max(times, default=None))
+        self.tally.finished(live, sealing)
 
     # -- cleaning -----------------------------------------------------------------------------------
 
@@ -582,9 +535,8 @@ class Intake:
         return {table for table, _ in self._history}
 
     def watermark(self, table: str) -> int | None:
-        """Rows of a table that come from now on are late when their event time is before this (microseconds)."""
-        declared, latest = self._tables[table].watermark, self.totals(table).latest
-        return None if declared is None or latest is None else max(latest - declared.delay, _LEAST_TIME)
+        """As :meth:`Tally.watermark`."""
+        return self.tally.watermark(self._tables[table])
 
     def history_remaining(self) -> dict[int, int]:
         """Bytes of history that a group of views still waits for."""
@@ -605,7 +557,7 @@ class Intake:
 
     def admitted(self) -> dict[str, int]:
         """The bytes admitted of each table."""
-        return {t: self.totals(t).admitted for t in list(self._tables)}
+        return {t: self.tally.totals(t).admitted for t in list(self._tables)}
 
     def remaining(self) -> int:
         """Bytes to be admitted of all tables and histories, of files listed so far."""
@@ -626,14 +578,9 @@ class Intake:
         return {
             "history": [p.to_json() for p in self._history.values()],
             "static": {table: [f.to_json() for f in files] for table, files in pinned.items()},
-            "counts": self.counts_to_json(),
             "listed": self._lists.to_json(),
-            "totals": {table: list(vars(t).values()) for table, t in self._totals.items()},
+            **self.tally.to_json(),
         }
-
-    def counts_to_json(self) -> dict[str, list[int]]:
-        """Rows read and malformed of each table."""
-        return {table: [counts.read, counts.malformed] for table, counts in self._counts.items()}
 
     def _progress(self, split: Split) -> Progress:
         if split.backfill_target is None:

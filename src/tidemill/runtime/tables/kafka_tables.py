@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tidemill.connectors.kafka.errors import begins_without
 from tidemill.connectors.kafka.options import MAX_OFFSETS, MIN_PARTITIONS, VALUE_FORMAT, parse_subscription
-from tidemill.connectors.kafka.partitions import UNIT
+from tidemill.connectors.kafka.partitions import UNIT, begin_of
 from tidemill.connectors.kafka.topics import Topics, bounds_now
 from tidemill.errors import TidemillError
 from tidemill.formats.kafka.format import KAFKA, message_schema
@@ -20,6 +21,7 @@ from tidemill.options.tables import (
     STATIC,
 )
 from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.files.file_progress import FileProgress, ListedFile
 from tidemill.runtime.files.progress import Limits
 
 
@@ -53,19 +55,22 @@ def new_place(options: Mapping[str, str]) -> tuple[str, str]:
     return parse_subscription(options).path, bounds_now(options)
 
 
-def gone_messages(topics: Topics, begins: Callable[[list[str]], Mapping[str, int]]) -> int:
-    """How many messages of a table its topics do not have any more; 0 where brokers do not answer.
+def gone_messages(
+    table: str, topics: Topics | None, as_listed: Callable[[list[str]], Mapping[str, FileProgress | ListedFile]]
+) -> list[str]:
+    """A warning where topics do not have all messages of a table any more; none where brokers do not answer.
 
     Parameters
     ----------
-    begins : callable
-        Gives the first bytes of partitions, by path, from which the table was read.
+    as_listed : callable
+        Gives partitions by path, as the table has read them.
     """
     try:
-        first = topics.begins()
+        first = {} if topics is None else topics.begins()
     except TidemillError:
-        return 0
-    return sum(max(first[path] - begin, 0) for path, begin in begins(list(first)).items()) // UNIT
+        return []
+    lost = sum(max(first[path] - begin_of(file.etag), 0) for path, file in as_listed(list(first)).items())
+    return [begins_without(table, lost // UNIT).message()] if lost else []
 
 
 def cut(limits: Limits, options: Mapping[str, str]) -> Limits:

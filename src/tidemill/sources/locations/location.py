@@ -92,6 +92,18 @@ class Location:
         if nothing:
             self.check_there()
 
+    def size(self, most: int, files: int) -> int | None:
+        """The bytes of all files that match; None when these, or the files, are more, or it cannot be told."""
+        total = 0
+        try:
+            for number, info in enumerate(self.listing()):
+                total += info.size
+                if total > most or number > files:
+                    return None
+        except TidemillError:
+            return None
+        return total
+
     def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
         """All matching files whose names ``unread`` returns, in batches, in no order, some perhaps twice.
 
