@@ -44,5 +44,5 @@ def test_statements(mill_factory: MillFactory) -> None:
     assert len(options) == sum(len(group.options) for group in OPTIONS)
     assert {o["name"] for o in options if o["secret"]} >= {"awsSecretKey", "kafka.sasl.password", "bearerToken"}
     with pytest.raises(TidemillError, match="TM4001") as raised:
-        mill.sql("CREATE TABLE t (a INT) USING avro OPTIONS (path '/tmp')")
+        mill.sql("CREATE TABLE t (a INT) USING protobuf OPTIONS (path '/tmp')")
     assert "tidemill.formats" in raised.value.hint

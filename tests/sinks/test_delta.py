@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from sinking import Counted, plain, wait_until, weighted
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.sinks import Sink
+from tidemill.sinks.keyed_rows import newest_rows
+from tidemill.sinks.target import Changes
 
 
 def transactions(path: Path) -> list[tuple[str, int]]:
@@ -115,3 +118,93 @@ def test_columns_that_delta_does_not_have(counted: Counted, tmp_path: Path) -> N
     with pytest.raises(TidemillError) as caught:
         counted.mill.sql(f"CREATE SINK d FROM i INTO delta OPTIONS (path '{tmp_path}/d')")
     assert (caught.value.number, caught.value.got) == ("TM8209", "d interval day to second")
+
+
+def test_a_table_kept_equal_to_a_view(counted: Counted, seed: int, tmp_path: Path) -> None:
+    """By key: rows come, change and go, and the mill is killed after commits."""
+    chance = random.Random(seed)
+    counted.write([("a", 1), ("b", 2)])
+    counted.advance()
+    given = f"path '{tmp_path}/m', mode 'merge', keyColumns 'k'"
+    counted.mill.sql(f"CREATE SINK m FROM n INTO delta OPTIONS ({given})")
+    for turn in range(6):
+        counted.change(chance)
+        if turn == 3:
+            counted.write([], list(counted.rows.elements()))
+        counted.advance()
+        if turn in (1, 4):
+            counted.kill()
+            counted.open()
+            counted.mill.checkpoint()
+            assert counted.mill.wait_for_sinks(30)
+        assert plain(DeltaTable(tmp_path / "m").to_pyarrow_table().to_pylist()) == counted.sums
+    check_epochs(tmp_path / "m")
+    assert Counter(c["operation"] for c in DeltaTable(tmp_path / "m").history())["MERGE"] >= 3
+
+
+def test_small_files_are_put_together(counted: Counted, seed: int, tmp_path: Path) -> None:
+    """After every third commit; the rows are the same, and each epoch is there once."""
+    chance = random.Random(seed)
+    counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/d', compactEvery '3')")
+    for _ in range(7):
+        counted.change(chance)
+        counted.advance()
+        assert weighted(DeltaTable(tmp_path / "d").to_pyarrow_table().to_pylist()) == counted.rows
+    table = DeltaTable(tmp_path / "d")
+    assert Counter(c["operation"] for c in table.history())["OPTIMIZE"] == 2
+    assert len(table.file_uris()) <= 3
+    check_epochs(tmp_path / "d")
+
+
+def test_newest_rows_of_keys(seed: int) -> None:
+    """Against a dictionary, over several epochs at a time, with NULL among the keys."""
+    chance = random.Random(seed)
+    for _ in range(50):
+        state: dict[Any, int] = {key: 0 for key in ("a", None) if chance.random() < 0.5}
+        first, changes = dict(state), []
+        for epoch in range(1, chance.randrange(2, 5)):
+            rows = []
+            for key in ("a", "b", None):
+                before, after = state.get(key), chance.choice([None, chance.randrange(3)])
+                if before != after:
+                    rows += [] if before is None else [(key, before, -1)]
+                    rows += [] if after is None else [(key, after, 1)]
+                    state.pop(key, None)
+                    state |= {} if after is None else {key: after}
+            chance.shuffle(rows)
+            if rows:
+                columns = list(zip(*rows, strict=True))
+                names, types = ("k", "v", "__weight"), (pa.string(), pa.int64(), pa.int64())
+                arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+                changes.append(Changes(epoch, pa.table(arrays, names=names)))
+        if changes:
+            for row in newest_rows(changes, ["k"]).to_pylist():
+                first.pop(row["k"], None)
+                first |= {} if row["__deleted"] else {row["k"]: row["v"]}
+            assert first == state
+    twice = pa.table({"k": ["a", "a"], "v": [1, 2], "__weight": [1, 1]})
+    for table in (twice, twice.slice(0, 1).set_column(2, "__weight", [[2]])):
+        with pytest.raises(TidemillError, match="TM8221"):
+            newest_rows([Changes(1, table)], ["k"])
+
+
+def test_keys_of_a_merge(counted: Counted, tmp_path: Path) -> None:
+    for view, more, number in (
+        ("n", "mode 'merge'", "TM4003"),
+        ("n", "keyColumns 'k'", "TM4003"),
+        ("n", "mode 'merge', keyColumns 'no'", "TM4003"),
+        ("n", "mode 'merge', keyColumns 'k', initialSnapshot 'false'", "TM4003"),
+    ):
+        with pytest.raises(TidemillError, match=number):
+            counted.mill.sql(f"CREATE SINK m FROM {view} INTO delta OPTIONS (path '{tmp_path}/m', {more})")
+    with pytest.raises(TidemillError, match="TM4003"):
+        counted.mill.sql(f"CREATE SINK m FROM n INTO parquet OPTIONS (path '{tmp_path}/m', mode 'merge')")
+    counted.write([("a", 1)])
+    counted.advance()
+    counted.mill.sql(f"CREATE SINK m FROM v INTO delta OPTIONS (path '{tmp_path}/m', mode 'merge', keyColumns 'k')")
+    counted.advance()
+    counted.write([("a", 2), ("a", 3)])
+    while counted.mill.advance() is not None:
+        pass
+    counted.mill.checkpoint()
+    wait_until(lambda: counted.sink("m")["error"].startswith("TM8221"))

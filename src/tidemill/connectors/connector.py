@@ -21,8 +21,8 @@ class FileInfo:
 
     What a connector puts into ``etag`` is given back to it with the file, so that it reads exactly what it listed.
 
-    A file that only grows and has lost its beginning, or is not read from there, has a ``begin`` that is the first byte
-    of it to be read. What was listed first remains, whatever is listed later; ``size`` includes what lies before.
+    Only partitions of topics, which are built in, have a ``begin``: the first byte that is read of one, if that is not
+    all. What was listed first remains, whatever is listed later; ``size`` includes what lies before.
     """
 
     path: str

@@ -53,8 +53,9 @@ def _load(name: str) -> Format:
         return found
     offered: dict[str, EntryPoint] = {e.name.lower(): e for e in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in offered:
-        near = nearest(name, [*_BUILT_IN, *offered])
-        hint = f"{near}; others come from packages with entry points of the group {ENTRY_POINT_GROUP}"
+        hint = nearest(name, [*_BUILT_IN, *offered])
+        if not hint.startswith("did you mean"):
+            hint = f"{hint}; others come from packages with entry points of the group {ENTRY_POINT_GROUP}"
         raise TidemillError("TM4001", "unknown format", got=name, hint=hint)
     try:
         plugin: Format = offered[name].load()()

@@ -21,13 +21,17 @@ from tidemill.objectstore.connection import (
     is_object_url,
     parse_connection,
 )
-from tidemill.options.kinds import TEXT
+from tidemill.options.kinds import TEXT, number
 from tidemill.options.option import Option, OptionGroup
 from tidemill.schema import Schema, type_to_ddl
 from tidemill.sinks import folder
-from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MODE, SNAPSHOT
+from tidemill.sinks.keyed_rows import DELETED, KEY_COLUMNS, key_columns, names_of, newest_rows
+from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MERGE, MODE, SNAPSHOT
 from tidemill.sinks.target import EXACTLY_ONCE, Changes, Identity, TargetKind, as_changes, foreign, gone, with_epoch
 
+COMPACT_EVERY = Option(
+    "compactEvery", number(1, 100_000), None, "after how many commits small files are put together", alterable=True
+)
 PATH = Option("path", TEXT, None, "the directory, or prefix of an object store, of the table; the sink makes it")
 
 _ENVIRONMENT_NAMES = {
@@ -43,7 +47,8 @@ class DeltaTarget:
     """A Delta table that one sink makes and writes.
 
     In mode ``changes`` the weights of equal rows add up to how often the view has them; all rows in place of those
-    before are an overwrite. In mode ``snapshot`` each commit overwrites the table.
+    before are an overwrite. In mode ``snapshot`` each commit overwrites the table. In mode ``merge`` a commit has what
+    changed, by key: rows are deleted, replaced and added.
     """
 
     combines = True
@@ -54,6 +59,8 @@ class DeltaTarget:
         self._path = options[PATH.key]
         self._storage = _storage(options)
         self._keeps_changes = MODE.of(options) == CHANGES
+        self._keys = names_of(KEY_COLUMNS.of(options)) if MODE.of(options) == MERGE else []
+        self._compact_every, self._commits = COMPACT_EVERY.of(options), 0
         self._begins_with_rows = not self._keeps_changes or INITIAL_SNAPSHOT.of(options)
         self._application = f"tidemill-{sink.id}"
         self._made = False
@@ -94,17 +101,43 @@ class DeltaTarget:
                 table = self._table()
                 if table is None or table.transaction_version(self._application) is None:
                     raise FileNotFoundError("the table was removed while the sink wrote")
-        self._commit(changes[-1].epoch, with_epoch(changes), mode="append")
+        if self._keys:
+            self._merge(changes)
+        else:
+            self._commit(changes[-1].epoch, with_epoch(changes), mode="append")
+        self._commits += 1
+        if self._compact_every and self._commits % self._compact_every == 0:
+            with self._numbered():
+                table = self._table()
+                if table is not None:
+                    table.optimize.compact()
+
+    def _merge(self, changes: Sequence[Changes]) -> None:
+        """Delete, replace and add rows by key, in one commit."""
+        rows = newest_rows(changes, self._keys)
+        columns = {f"`{name}`": f"s.`{name}`" for name in rows.column_names if name != DELETED}
+        same = " AND ".join(f"t.`{key}` IS NOT DISTINCT FROM s.`{key}`" for key in self._keys)
+        with self._numbered():
+            table = self._table()
+            if table is None:
+                raise FileNotFoundError("there is no table to merge into")
+            merger = table.merge(
+                rows, same, source_alias="s", target_alias="t", commit_properties=self._properties(changes[-1].epoch)
+            )
+            merger = merger.when_matched_delete(f"s.{DELETED}").when_matched_update(columns)
+            merger.when_not_matched_insert(columns, f"NOT s.{DELETED}").execute()
+        self._made = True
 
     def _commit(self, epoch: int, rows: Any, **how: str) -> None:
-        library = self._deltalake
-        transaction = library.Transaction(self._application, epoch)
-        properties = library.CommitProperties(app_transactions=[transaction])
+        given = {"storage_options": self._storage, "commit_properties": self._properties(epoch)}
         with self._numbered():
-            library.write_deltalake(
-                self._path, rows, storage_options=self._storage, commit_properties=properties, **how
-            )
+            self._deltalake.write_deltalake(self._path, rows, **given, **how)
         self._made = True
+
+    def _properties(self, epoch: int) -> Any:
+        """Of a commit: which sink made it, and up to which epoch."""
+        library = self._deltalake
+        return library.CommitProperties(app_transactions=[library.Transaction(self._application, epoch)])
 
     def _numbered(self) -> _Numbered:
         return _Numbered(self._path, self._deltalake.exceptions.SchemaMismatchError)
@@ -171,6 +204,11 @@ def _storage(options: Mapping[str, str]) -> dict[str, str] | None:
 def _check(options: Mapping[str, str], schema: Schema) -> None:
     parse_connection(options, options[PATH.key])
     _library()
+    keys = key_columns(KEY_COLUMNS.of(options), schema)
+    if (MODE.of(options) == MERGE) != bool(keys):
+        raise KEY_COLUMNS.bad(str(KEY_COLUMNS.of(options)), f"the key of a row, with mode '{MERGE}' and no other")
+    if keys and not INITIAL_SNAPSHOT.of(options):
+        raise INITIAL_SNAPSHOT.bad("false", "leave it out: the table is to be equal to the view")
     for field in schema:
         if _has(field.type, pa.types.is_duration) or _has(field.type, pa.types.is_null):
             raise TidemillError(
@@ -196,15 +234,16 @@ DELTA = TargetKind(
     OptionGroup(
         "Sinks into Delta tables",
         "Sinks `INTO delta`; they need `tidemill[delta]`.",
-        (PATH, *CONNECTION_OPTIONS.options),
+        (PATH, KEY_COLUMNS, COMPACT_EVERY, *CONNECTION_OPTIONS.options),
     ),
     PATH,
-    (CHANGES, SNAPSHOT),
+    (CHANGES, SNAPSHOT, MERGE),
     _check,
     folder.resolved,
     DeltaTarget,
     lambda _: EXACTLY_ONCE,
     check_free=_check_free,
+    deletes="rows with a negative __weight, or by mode 'merge'",
     library="deltalake",
     extra="delta",
     tried="local disks and S3's API of moto; read by deltalake",

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.connectors.kafka.options import BOOTSTRAP, CLIENT, REQUEST_TIMEOUT, SECRETS, client_properties
-from tidemill.errors import TidemillError, nearest
+from tidemill.errors import TidemillError
 from tidemill.options.kinds import FLAG, TEXT, choice
 from tidemill.options.option import Option, OptionGroup
 from tidemill.schema import WEIGHT, Schema
 from tidemill.sinks import json_lines
+from tidemill.sinks.keyed_rows import KEY_COLUMNS, key_columns, names_of, two_rows
 from tidemill.sinks.messages import messages
 from tidemill.sinks.options import CHANGES, SNAPSHOT
 from tidemill.sinks.target import (
@@ -38,9 +39,6 @@ ENVELOPE = Option(
     "`debezium`: `before`, `after` and `op`; `upsert`: the row of a key, no value when it has gone; `weights`: the row "
     "with `__weight` and `__epoch`",
 )
-KEY_COLUMNS = Option(
-    "keyColumns", TEXT, None, "columns of the view, separated by commas: the key of a message, as JSON"
-)
 TRANSACTIONAL = Option(
     "transactional", FLAG, True, "an epoch is a transaction; without, epochs may come again after a failure"
 )
@@ -62,7 +60,7 @@ class KafkaTarget:
         self._sink, self._options = sink, options
         self._topic = options[TOPIC.key].removeprefix(_SCHEME)
         self._place = f"{options[TOPIC.key]} at {options[BOOTSTRAP.key]}"
-        self._keys = _names(options)
+        self._keys = names_of(KEY_COLUMNS.of(options))
         self._envelope = ENVELOPE.of(options)
         self._transactional = TRANSACTIONAL.of(options)
         self._seconds = REQUEST_TIMEOUT.of(options) / 1000
@@ -191,7 +189,7 @@ class KafkaTarget:
             key = found[0][0]
             if self._envelope == UPSERT:
                 if len(come) > 1:
-                    raise _not_taken(self._place, f"epoch {epoch} has two rows of the key {(key or b'').decode()}")
+                    raise two_rows((key or b"").decode())
                 yield key, come[0] if come else gone_[0], come[0] if come else None
                 continue
             paired = min(len(gone_), len(come)) if key is not None else 0
@@ -273,10 +271,6 @@ def _library() -> Any:
     return confluent_kafka
 
 
-def _names(options: Mapping[str, str]) -> list[str]:
-    return [name.strip() for name in (KEY_COLUMNS.of(options) or "").split(",") if name.strip()]
-
-
 def _resolved(text: str) -> str:
     topic = text.removeprefix(_SCHEME)
     if not topic or any(not (c.isascii() and (c.isalnum() or c in "._-")) for c in topic):
@@ -287,10 +281,7 @@ def _resolved(text: str) -> str:
 def _check(options: Mapping[str, str], schema: Schema) -> None:
     _library()
     client_properties(options)
-    keys = _names(options)
-    for key in keys:
-        if key not in schema.names:
-            raise KEY_COLUMNS.bad(options[KEY_COLUMNS.key], f"columns of the view: {nearest(key, schema.names)}")
+    keys = key_columns(KEY_COLUMNS.of(options), schema)
     if ENVELOPE.of(options) == UPSERT and not keys:
         raise ENVELOPE.bad(UPSERT, "keyColumns says which columns are the key of a row")
 

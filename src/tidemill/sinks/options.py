@@ -5,13 +5,14 @@ from __future__ import annotations
 from tidemill.options.kinds import FLAG, INTERVAL, choice
 from tidemill.options.option import Option, OptionGroup
 
-CHANGES, SNAPSHOT = "changes", "snapshot"
+CHANGES, SNAPSHOT, MERGE = "changes", "snapshot", "merge"
 
 MODE = Option(
     "mode",
-    choice(CHANGES, SNAPSHOT),
+    choice(CHANGES, SNAPSHOT, MERGE),
     CHANGES,
-    "`changes`: rows with their weights, epoch by epoch; `snapshot`: all rows of the view, in place of those before",
+    "`changes`: rows with their weights, epoch by epoch; `snapshot`: all rows of the view, in place of those before; "
+    "`merge`, INTO delta: the table is kept equal to the view, by `keyColumns`",
 )
 INITIAL_SNAPSHOT = Option(
     "initialSnapshot",

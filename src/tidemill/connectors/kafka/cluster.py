@@ -31,12 +31,14 @@ FETCHING = {
     "auto.offset.reset": "error",
     "fetch.wait.max.ms": "50",
     "fetch.error.backoff.ms": "50",
+    "topic.metadata.refresh.interval.ms": "-1",
     "queued.min.messages": "20000",
     "queued.max.messages.kbytes": "16384",
     **_QUIET,
 }
 """How messages are fetched: the group is never joined, and nothing is committed to it."""
 
+_MOST_CLUSTERS = 32
 _clusters: dict[tuple[tuple[str, str], ...], Cluster] = {}
 _lock = Lock()
 
@@ -53,6 +55,8 @@ def cluster_of(options: Mapping[str, str]) -> Cluster:
     key = tuple(sorted(properties.items()))
     with _lock:
         if key not in _clusters:
+            while len(_clusters) >= _MOST_CLUSTERS:
+                del _clusters[next(iter(_clusters))]
             _clusters[key] = Cluster(properties)
         return _clusters[key]
 
@@ -102,16 +106,21 @@ class Cluster:
                 raise self._failed(error, "the list of topics") from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items() if topic.error is None}
 
-    def topic_ids(self, topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
-        """What brokers call these topics: otherwise when one is created anew. Empty where they do not tell."""
+    def topic_ids(self, topics: Collection[str], options: Mapping[str, str], told: bool = False) -> dict[str, str]:
+        """What brokers call these topics: otherwise when one is created anew. Empty where they do not tell.
+
+        Errors as :meth:`topics` where they have been told before, by this process or, if ``told``, another one.
+        """
         with self._lock:
-            if not topics or not self._tells_ids:
+            if not topics or not (self._tells_ids or told):
                 return {}
             try:
                 asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_seconds(options))
-                found = {name: str(told.result(_seconds(options) + 1).topic_id) for name, told in asked.items()}
-            except KafkaException:  # those of old brokers; the other requests say what is wrong
-                self._tells_ids = False
+                found = {name: str(of.result(_seconds(options) + 1).topic_id) for name, of in asked.items()}
+            except KafkaException as error:
+                if self._ids or told:
+                    raise self._failed(error, "the ids of topics") from error
+                self._tells_ids = False  # those of old brokers; other requests say what else is wrong
                 return {}
             anew = {name for name, id_ in found.items() if self._ids.get(name, id_) != id_}
             self._ends = {place: end for place, end in self._ends.items() if place[0] not in anew}
@@ -169,7 +178,7 @@ class Cluster:
 
         The consumer is not kept: librdkafka 2.16 crashes in one that has known a topic which was created anew.
         """
-        few = {"fetch.message.max.bytes": "1024", "queued.max.messages.kbytes": "1024", "fetch.wait.max.ms": "5"}
+        few = {"fetch.message.max.bytes": "65536", "queued.max.messages.kbytes": "1024", "fetch.wait.max.ms": "5"}
         watcher = made(Consumer, {**self._properties, **FETCHING, **few})
         ends, left = dict(begins), set(begins)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,9 @@ _MOST_MESSAGES, _BATCH_BYTES = 10_000, 8 << 20
 _STALLED = 3.0
 """Seconds without a message after which it is looked whether the messages are still there."""
 
-HEADERS: pa.DataType = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_FIXED = {name: FETCHING[name] for name in ("group.id", "enable.auto.commit", "enable.partition.eof")}
 
-_MOST_IDLE = 4
-_idle: list[tuple[tuple[tuple[str, str], ...], Any]] = []
-_lock = Lock()
+HEADERS: pa.DataType = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,18 +96,15 @@ class PartitionFile:
         if first >= end or self._gone:
             return
         properties = client_properties(self._options)
-        key = tuple(sorted(properties.items()))
-        consumer = _taken(key, properties)
+        # A new one is there in 4 ms, one that is assigned anew in 50. And librdkafka 2.16 crashes in one that has known
+        # a topic which was created anew.
+        consumer = made(Consumer, {**FETCHING, **properties, **_FIXED})
         try:
             yield from self._messages(consumer, first, end, properties["bootstrap.servers"])
-            consumer.unassign()
         except KafkaException as error:
-            consumer.close()
             raise numbered(error, properties["bootstrap.servers"], self._path) from error
-        except BaseException:
+        finally:
             consumer.close()
-            raise
-        _kept(key, consumer)
 
     def _messages(self, consumer: Any, first: int, end: int, servers: str) -> Iterator[Messages]:
         place = (self.topic, self.number)
@@ -143,7 +137,7 @@ class PartitionFile:
                 raise numbered(fatal[0], servers, self._path)
             if outside or now - looked > _STALLED:
                 looked = now
-                lost = self._lost(consumer, first, end)
+                lost = self._lost(consumer, first, end, outside)
                 if lost is not None:
                     yield Messages(np.empty(0, np.int64), pa.array([], pa.large_binary()), (), lost)
                     heard, first = now, lost[1]
@@ -152,16 +146,18 @@ class PartitionFile:
                 what = f"no message at offset {first} within {limit:g} s"
                 raise numbered(f"{what}{f' ({said})' if said else ''}", servers, self._path)
 
-    def _lost(self, consumer: Any, first: int, end: int) -> tuple[int, int] | None:
-        """Offsets that are gone, if the partition begins behind the next one. TM5093 unless that may be."""
+    def _lost(self, consumer: Any, first: int, end: int, outside: bool) -> tuple[int, int] | None:
+        """Offsets that are gone: the partition begins behind the next one, or ends before it, which a broker must have
+        said when it was asked for that (``outside``). TM5093 unless that may be.
+        """
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, self.number), timeout=5.0)
         except KafkaException:
             return None  # whoever asked goes on waiting for an answer
         if low > first:
             lost, there = (first, min(low, end)), f"the first that there is is {low}"
-        elif high < first:
-            lost, there = (first, end), f"the partition ends before {high}; the topic was created anew"
+        elif outside and high < first:
+            lost, there = (first, end), f"the partition ends before {high}"
         else:
             return None
         if FAIL_ON_DATA_LOSS.of(self._options):
@@ -196,24 +192,3 @@ def _ends(message: Any, end: int) -> bool:
 def _batch(found: Sequence[Any]) -> Messages:
     offsets = np.fromiter((m.offset() for m in found), np.int64, len(found))
     return Messages(offsets, pa.array([m.value() for m in found], pa.large_binary()), found)
-
-
-def _taken(key: tuple[tuple[str, str], ...], properties: Mapping[str, str]) -> Any:
-    """A consumer that has been used before, else a new one: to connect takes a while."""
-    with _lock:
-        for place, (known, consumer) in enumerate(_idle):
-            if known == key:
-                del _idle[place]
-                return consumer
-    return made(Consumer, {**FETCHING, **properties, **_FIXED})
-
-
-_FIXED = {name: FETCHING[name] for name in ("group.id", "enable.auto.commit", "enable.partition.eof")}
-
-
-def _kept(key: tuple[tuple[str, str], ...], consumer: Any) -> None:
-    with _lock:
-        _idle.append((key, consumer))
-        old = _idle.pop(0)[1] if len(_idle) > _MOST_IDLE else None
-    if old is not None:
-        old.close()

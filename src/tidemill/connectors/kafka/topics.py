@@ -21,6 +21,7 @@ from tidemill.connectors.kafka.options import (
     parse_subscription,
 )
 from tidemill.connectors.kafka.partitions import UNIT, Partition, begin_of, parse_path, path_of
+from tidemill.options.option import Option
 
 if TYPE_CHECKING:
     from tidemill.connectors.kafka.cluster import Cluster
@@ -81,7 +82,8 @@ class Topics:
         Raises
         ------
         TidemillError
-            TM5090 for a topic or partition that is missing, TM5091 and TM5092 as the brokers answer.
+            TM5090 for a topic or partition that is missing, TM5091 and TM5092 as the brokers answer, TM5093 for a topic
+            that was created anew, unless messages may be lost.
         """
         options = dict(self.given)
         cluster = cluster_of(options)
@@ -89,8 +91,9 @@ class Topics:
         found = _partitions(self.subscription, cluster.topics(options))
         if bounds["ends"] is not None:
             found = [p for p in found if str(p[1]) in bounds["ends"].get(p[0], {})]
-        ids = cluster.topic_ids(sorted({topic for topic, _ in found}), options)
-        anew = self._created_anew(ids, bounds.get("ids", {}))
+        then = bounds.get("ids", {})
+        ids = cluster.topic_ids(sorted({topic for topic, _ in found}), options, told=bool(then))
+        anew = self._created_anew(ids, then)
         ends = cluster.next_offsets(found, options)
         begins = cluster.first_offsets(
             [p for p in found if p[0] in anew or _bound(bounds["begins"], p) is None], options
@@ -141,29 +144,26 @@ def bounds_now(options: Mapping[str, str]) -> str:
         for place, offset in cluster.offsets_at(found, since, options).items():
             begins.setdefault(place[0], {})[place[1]] = nexts[place] if offset < 0 else offset
     elif wanted != EARLIEST:
-        begins = _resolved(STARTING_OFFSETS.name, wanted, nexts)
-    ends = None if until is None else _resolved(ENDING_OFFSETS.name, until, nexts)
+        begins = _resolved(STARTING_OFFSETS, wanted, nexts)
+    ends = None if until is None else _resolved(ENDING_OFFSETS, until, nexts)
     ids = cluster.topic_ids(sorted({topic for topic, _ in found}), options)
     return json.dumps({"begins": begins, "ends": ends, "ids": ids}, sort_keys=True)
 
 
-def _resolved(option: str, wanted: int | Offsets, nexts: Mapping[Partition, int]) -> Offsets:
+def _resolved(option: Option[Any], wanted: int | Offsets, nexts: Mapping[Partition, int]) -> Offsets:
     """Offsets of all partitions; those left out where they are to begin with what there is."""
     found: Offsets = {}
     for (topic, partition), end in nexts.items():
         offset = wanted if isinstance(wanted, int) else wanted.get(topic, {}).get(partition)
         if offset is None:
-            option_ = STARTING_OFFSETS if option == STARTING_OFFSETS.name else ENDING_OFFSETS
-            raise option_.bad(json.dumps(wanted), f"an offset for partition {partition} of {topic}, too")
-        if offset > end:
-            option_ = STARTING_OFFSETS if option == STARTING_OFFSETS.name else ENDING_OFFSETS
-            if option_ is STARTING_OFFSETS:
-                raise option_.bad(json.dumps(wanted), f"partition {partition} of {topic} ends before {end}")
+            raise option.bad(json.dumps(wanted), f"an offset for partition {partition} of {topic}, too")
+        if offset > end and option is STARTING_OFFSETS:
+            raise option.bad(json.dumps(wanted), f"partition {partition} of {topic} ends before {end}")
         if offset != EARLIEST:
             found.setdefault(topic, {})[partition] = end if offset == LATEST else offset
     others = set() if isinstance(wanted, int) else {(t, p) for t, ps in wanted.items() for p in ps} - nexts.keys()
     for topic, partition in sorted(others):
-        raise missing(f"partition {partition} of the topic {topic}, of {option}")
+        raise missing(f"partition {partition} of the topic {topic}, of {option.name}")
     return found
 
 
