@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import signal
@@ -32,21 +33,22 @@ def free_port() -> int:
         return port
 
 
+def _end_with_parent() -> None:
+    """So that a broker does not outlive a test process that is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class Broker:
-    """Tansu; it is ended with :meth:`close`.
+    """Tansu; it is ended with :meth:`close`."""
 
-    Parameters
-    ----------
-    more : sequence of str
-        Further arguments.
-    """
-
-    def __init__(self, *more: str) -> None:
+    def __init__(self) -> None:
         self.servers = f"127.0.0.1:{free_port()}"
         url = f"tcp://{self.servers}"
         command = [_binary(), "broker", "--storage-engine", "memory://tansu/", "--listener-url", url]
-        command += ["--advertised-listener-url", url, *more]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command += ["--advertised-listener-url", url]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_end_with_parent
+        )
         host, port = self.servers.split(":")
         begin = time.monotonic()
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ALL, PART, NONE = "all", "what is retained", "none"
+ALL, PART = "all", "what is retained"
 
 
 @dataclass(frozen=True)

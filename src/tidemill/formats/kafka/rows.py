@@ -135,7 +135,7 @@ class _Parts:
     Attributes
     ----------
     bad_texts : dict
-        Numbers of messages whose part is no text, though that was asked for; by part.
+        By ``key`` or ``value``, the numbers of messages that have one which is not UTF-8, where a STRING was declared.
     """
 
     def __init__(self, partition: PartitionFile, messages: Messages) -> None:

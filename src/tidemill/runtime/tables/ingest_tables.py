@@ -62,7 +62,8 @@ def check_ingested(format_name: str, schema: Schema, options: Mapping[str, str])
     if options[PATH.key].strip().lower() != INGEST:
         raise _cannot(f"path '{options['path']}'", f"path '{INGEST}', with nothing behind it")
     if format_name not in (*STREAMED, *_POSTED):
-        raise _cannot(f"USING {format_name}", f"USING {' or '.join(STREAMED)}: in this rows wait to be read")
+        hint = f"USING {' or '.join(STREAMED)}; {' or '.join(_POSTED)} for rows that are posted"
+        raise _cannot(f"USING {format_name}", hint)
     if not len(schema):
         raise _cannot("its columns are not declared", "declare them: there are no rows yet that they could come from")
     if STATIC.of(options):
