@@ -147,6 +147,18 @@ SOURCES: tuple[ConnectorKind, ...] = (
         "kafka",
         "the broker Tansu with its storage in memory",
     ),
+    ConnectorKind(
+        "delta",
+        "in",
+        "USING delta",
+        "exactly once, whole versions",
+        ALL,
+        "files that a version does not have any more",
+        "delta",
+        "deltalake",
+        "delta",
+        "versions that deltalake writes, on local disks and S3's API of moto",
+    ),
     ConnectorKind("generator", "in", "USING generator", "exactly once", ALL, "", "", "", "", "Python's own arithmetic"),
 )
 """Sources that are built in."""

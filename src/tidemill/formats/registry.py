@@ -17,6 +17,7 @@ _BUILT_IN = {
     "arrow": "tidemill.formats.arrow.format:ArrowFormat",
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
+    "delta": "tidemill.formats.delta.format:DeltaFormat",
     "frames": "tidemill.formats.frames.format:FramesFormat",
     "generator": "tidemill.formats.generator.format:GeneratorFormat",
     "json": "tidemill.formats.json.format:JsonFormat",

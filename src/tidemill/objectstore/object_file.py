@@ -31,7 +31,7 @@ class ObjectFile:
     etag : str
         As listed. Where a store has none (empty), size and time tell.
     modified : int
-        Nanoseconds since 1970.
+        Nanoseconds since 1970; 0 for an object that is never written again.
     connection : Connection
     """
 
@@ -82,7 +82,7 @@ class ObjectFile:
         if self.etag and found:
             if found.strip('"') != self.etag.strip('"'):
                 raise changed(self.url, "written again since")
-        elif int(meta["last_modified"].timestamp()) != self.modified // 10**9:
+        elif self.modified and int(meta["last_modified"].timestamp()) != self.modified // 10**9:
             raise changed(self.url, "written again since")
 
 

@@ -9,18 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.connectors.delta.storage import storage_options
 from tidemill.errors import TidemillError
-from tidemill.objectstore.connection import (
-    ACCESS_KEY,
-    CONNECTION_OPTIONS,
-    ENDPOINT,
-    REGION,
-    SECRET_KEY,
-    SESSION_TOKEN,
-    TIMEOUT,
-    is_object_url,
-    parse_connection,
-)
+from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
 from tidemill.options.kinds import TEXT, number
 from tidemill.options.option import Option, OptionGroup
 from tidemill.schema import Schema, type_to_ddl
@@ -33,14 +24,6 @@ COMPACT_EVERY = Option(
     "compactEvery", number(1, 100_000), None, "after how many commits small files are put together", alterable=True
 )
 PATH = Option("path", TEXT, None, "the directory, or prefix of an object store, of the table; the sink makes it")
-
-_ENVIRONMENT_NAMES = {
-    ACCESS_KEY.key: "AWS_ACCESS_KEY_ID",
-    SECRET_KEY.key: "AWS_SECRET_ACCESS_KEY",
-    SESSION_TOKEN.key: "AWS_SESSION_TOKEN",
-    REGION.key: "AWS_REGION",
-    ENDPOINT.key: "AWS_ENDPOINT_URL",
-}
 
 
 class DeltaTarget:
@@ -57,7 +40,7 @@ class DeltaTarget:
         self._deltalake = _library()
         self._missing = self._deltalake.exceptions.TableNotFoundError
         self._path = options[PATH.key]
-        self._storage = _storage(options)
+        self._storage = storage_options(self._path, options)
         self._keeps_changes = MODE.of(options) == CHANGES
         self._keys = names_of(KEY_COLUMNS.of(options)) if MODE.of(options) == MERGE else []
         self._compact_every, self._commits = COMPACT_EVERY.of(options), 0
@@ -188,17 +171,6 @@ def _library() -> Any:
             hint="pip install 'tidemill[delta]'",
         ) from error
     return deltalake
-
-
-def _storage(options: Mapping[str, str]) -> dict[str, str] | None:
-    if not is_object_url(options[PATH.key]):
-        return None
-    connection = parse_connection(options, options[PATH.key])
-    given = {name: options[key] for key, name in _ENVIRONMENT_NAMES.items() if key in options}
-    given["AWS_ALLOW_HTTP"] = str(connection.allows_http).lower()
-    given["aws_conditional_put"] = "etag"  # of two commits with one number one fails
-    given["timeout"] = f"{TIMEOUT.of(options):g}s"
-    return given
 
 
 def _check(options: Mapping[str, str], schema: Schema) -> None:

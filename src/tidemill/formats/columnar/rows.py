@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from tidemill.kernels.columns import nulls
 from tidemill.options.option import OptionGroup, lowered
 from tidemill.schema import Field, Schema, type_to_ddl
 
-COLUMNAR_OPTIONS = OptionGroup("Parquet and Arrow", "Tables `USING parquet` and `USING arrow`.", (MODE,))
+COLUMNAR_OPTIONS = OptionGroup("Parquet and Arrow", "Tables `USING parquet`, `arrow` and `delta`.", (MODE,))
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 1 << 25
@@ -35,14 +35,17 @@ class FileColumn:
     Attributes
     ----------
     name : str or None
-        As the file writes it; None when the file has no such column, which is NULL then.
+        As the file writes it; None when the file has no such column.
     cast : callable
         From the file's type to the declared one.
+    constant : pyarrow.Scalar, optional
+        What all rows of the file have, where the file has no such column; NULL unless given.
     """
 
     field: Field
     name: str | None
     cast: Cast
+    constant: pa.Scalar[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,9 @@ class FileColumns:
         )
 
     def _array(self, column: FileColumn, batch: pa.RecordBatch) -> pa.Array[Any]:
+        if column.name is None and column.constant is not None:
+            constant: Any = column.constant
+            return cast("pa.Array[Any]", pa.repeat(constant, batch.num_rows))
         if column.name is None:
             return nulls(batch.num_rows, column.field.type)
         try:
@@ -148,11 +154,15 @@ def _plain_bytes(array: pa.Array[Any]) -> int:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The columns that a reader is made for; :meth:`of` finds them in a file."""
+    """The columns that a reader is made for; :meth:`of` finds them in a file.
+
+    ``constants`` are what all rows have in columns that the file does not need to have, by their declared names.
+    """
 
     schema: Schema
     needed: tuple[str, ...]
     mode: Mode
+    constants: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
 
     def of(self, file: pa.Schema) -> FileColumns:
         """Match all declared columns with those of a file, by name in any case.
@@ -163,10 +173,15 @@ class ColumnChoice:
             TM4042 for a column whose type could not be kept, TM4044 for one that the file has more than once; both
             also for columns that are not needed, so that what is read never depends on that.
         """
-        found = {field.name: _file_column(field, file) for field in self.schema}
+        found = {field.name: self._column(field, file) for field in self.schema}
         chosen = [found[name] for name in self.needed]
         chosen += [found[f.name] for f in self.schema if not f.nullable and f.name not in self.needed]
         return FileColumns(tuple(chosen), len(self.needed), self.mode)
+
+    def _column(self, field: Field, file: pa.Schema) -> FileColumn:
+        if field.name in self.constants:
+            return FileColumn(field, None, lambda array: array, self.constants[field.name])
+        return _file_column(field, file)
 
 
 def column_choice(schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> ColumnChoice:

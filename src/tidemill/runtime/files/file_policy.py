@@ -26,6 +26,9 @@ class FilePolicy:
         A file that was read to its end is to be cleaned.
     forgets : bool
         It is cleaned as soon as its rows are durable, so that views created later do not read it.
+    versioned : bool
+        The listed files are those of the newest version of a table. The rows of a file that is not among them any more
+        are taken back, and changes from one version to the next are not divided.
     """
 
     overwrites: bool = False
@@ -37,6 +40,7 @@ class FilePolicy:
     """Whether a file of this name can be read beyond its previous end; a compressed one cannot."""
     cleans: bool = False
     forgets: bool = False
+    versioned: bool = False
 
     @property
     def by_name(self) -> bool:

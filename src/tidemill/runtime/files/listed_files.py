@@ -8,7 +8,7 @@ answer for names that are not there; a name that a filter takes for known is loo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -35,10 +35,11 @@ from tidemill.runtime.files.file_progress import (
     same_file,
     sizes_of_listed,
 )
+from tidemill.runtime.files.progress import Limits
 from tidemill.runtime.files.source_files import Reader, Sealing, SourceFiles
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import last_line_end, tail_mark
-from tidemill.sources.split import GROWING
+from tidemill.sources.split import GROWING, Split
 from tidemill.sources.unreadable import OF_A_PLACE
 from tidemill.state.keys import keys as state_keys
 from tidemill.state.merge.merge import Rows
@@ -48,6 +49,7 @@ from tidemill.task.program import StateTable
 ROOM = 10_000
 """The most files of a table that wait to be read. Listing pauses while there are so many."""
 
+_ALL = 1 << 62
 _DONE_KEPT = 10_000
 """How many names of files that were read and cannot change are kept in memory; state is not asked for those."""
 
@@ -140,8 +142,8 @@ class ListedFiles(SourceFiles):
     def discover(self, infos: Iterable[FileInfo]) -> int:
         """Take what is new, or has changed, of some files that are listed now; returns how many names were new.
 
-        A file without bytes is only noted; it is new once it has some. A file that changed before anything of it was
-        read is taken as it is now.
+        A file without bytes is only noted; it is new once it has some. Those that a version of a table does not have
+        any more are given without bytes, too. A file that changed before anything of it was read is taken as it is now.
         """
         found = {i.path: i for i in infos}
         self._unlisted.difference_update(found)
@@ -165,9 +167,18 @@ class ListedFiles(SourceFiles):
             elif info.size:
                 self.put(listed_now(info))
                 new += 1
-            else:
+            elif not self.policy.versioned:
                 self._empty[path] = info
         return new
+
+    def of_earlier_versions(self) -> set[str]:
+        """Names of all files whose rows are in the table, or wait to be, as far as is sealed."""
+        paths = set(self.known)
+        for rows in self.reader(self._list).iterate():
+            paths.update(f.path for f in listed_files(self._list, rows.keys, rows.values) if f.size)
+        for rows in self.reader(self._fetch).iterate():
+            paths.update(f.path for f in fetched_files(self._fetch, rows))
+        return paths
 
     def known_otherwise(self, infos: Iterable[FileInfo]) -> set[str]:
         """Names of files that are known with another size, time or ETag."""
@@ -350,6 +361,18 @@ class ListedFiles(SourceFiles):
 
     # -- Fetch --------------------------------------------------------------------------------------
 
+    def admit(
+        self,
+        limits: Limits,
+        watermark: int | None = None,
+        unsplittable: Callable[[str], bool] = lambda _: False,
+        compressed: Callable[[str], bool] = lambda _: False,
+    ) -> list[Split]:
+        """As :meth:`Progress.admit`; beyond the limits where a version takes rows back, so that it is not divided."""
+        if self.policy.versioned and any(self.known[path].replaces for path in self.waiting):
+            limits = replace(limits, bytes=_ALL, files=None)
+        return super().admit(limits, watermark, unsplittable, compressed)
+
     def failed(self, path: str, error: TidemillError) -> bool:
         """Note that a file could not be read: it waits for another attempt, or is set aside.
 
@@ -359,7 +382,7 @@ class ListedFiles(SourceFiles):
             Whether it has been tried so often that a warning is due.
         """
         file = self.known[path]
-        if error.number == "TM5001" and not file.position and not file.replaces:
+        if error.number == "TM5001" and not (file.position or file.replaces or self.policy.versioned):
             self._forget(path)
             self.deleted_files.append(path)
             return False

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.connectors.delta.delta_log import DeltaLog, Version
 from tidemill.errors import TidemillError
 from tidemill.runtime.files.listed_files import ROOM, ListedFiles
 from tidemill.sources.file_info import FileInfo
@@ -70,6 +71,9 @@ class LocationList:
         self._objects: ObjectListing | None = None
         if location.objects:
             self._objects = ObjectListing(location.pattern, location.connection, location.filters.recursive, cursors)
+        self._version: Version | None = None
+        self._of_version: set[str] = set()
+        self._lists_all = True
         self._pass: Iterator[list[FileInfo]] | None = None
         self._full = False
         self._ended_at = -1e9
@@ -133,10 +137,13 @@ class LocationList:
     def begin(self, full: bool) -> None:
         """Begin a pass."""
         self._full, self._begun_at = full, time.time()
+        self._lists_all = self._objects is None or full
         for table in self.tables:
             table.begin_listing()
         if self._objects is not None:
             self._pass = self._objects.pages(full)
+        elif self.location.delta is not None:
+            self._pass = self._newest_version(self.location.delta)
         else:
             self._pass = self._local() if self.location.local else self.location.pages()
 
@@ -159,6 +166,19 @@ class LocationList:
         new = max(t.discover(t.with_whole_lines(t.from_their_begin(wanted))) for t in self.tables)
         if self._objects is not None:
             self._objects.found_new(new)
+
+    def _newest_version(self, log: DeltaLog) -> Iterator[list[FileInfo]]:
+        """The files of a new version in one page, with those of earlier ones that it does not have, without bytes."""
+        if self._version is not None and log.is_newest(self._version):
+            self._lists_all = False
+            return
+        version, infos = log.files()
+        there = {info.path for info in infos}
+        before = self._of_version
+        if self._version is None:
+            before = before.union(*(table.of_earlier_versions() for table in self.tables))
+        yield [*infos, *(FileInfo(path, 0, 0) for path in sorted(before - there))]
+        self._version, self._of_version = version, there
 
     def _wants(self, info: FileInfo) -> bool:
         """Whether a file is to be read; warns once of one without a codec or outside ``allowed_paths``."""
@@ -204,7 +224,7 @@ class LocationList:
 
     def _end(self) -> None:
         self._check_there()
-        if self._objects is None or self._full:
+        if self._lists_all:
             for table in self.tables:
                 table.end_listing()
         if self._full:

@@ -14,15 +14,15 @@ from tidemill.options.tables import ALLOW_APPENDS, ALLOW_OVERWRITES, STATIC, WAT
 _STATIC = "a static table is complete before anything that is joined with it"
 
 
-def check_overwrites(options: Mapping[str, str], keyed: bool, pushed: bool) -> None:
-    """Check the option ``allowOverwrites``.
+def check_overwrites(options: Mapping[str, str], overwritable: bool, keyed: bool, pushed: bool) -> None:
+    """Check a table whose files change: by the option ``allowOverwrites``, or as those of a Delta table do.
 
     Raises
     ------
     TidemillError
         TM4003 for a value that is neither true nor false, TM2037 for a table that cannot have it.
     """
-    if not ALLOW_OVERWRITES.of(options):
+    if not (ALLOW_OVERWRITES.of(options) or overwritable):
         return
     for present, what, hint in (
         (keyed, "a PRIMARY KEY, or a format that needs one", "a file of messages is read once, in its order"),
@@ -42,7 +42,7 @@ def check_overwrites(options: Mapping[str, str], keyed: bool, pushed: bool) -> N
         if present:
             raise TidemillError(
                 "TM2037",
-                "a table with allowOverwrites cannot be of this kind",
+                "a table whose files change cannot be of this kind",
                 got=what,
                 hint=f"leave one of the two out: {hint}",
             )

@@ -16,6 +16,7 @@ from tidemill.connectors.registry import is_offered, know_secrets
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
 from tidemill.formats.debezium.format import OPERATION
+from tidemill.formats.delta.format import DELTA
 from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.kafka.format import KAFKA
@@ -46,6 +47,7 @@ from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
 from tidemill.runtime.files.progress import Limits
 from tidemill.runtime.tables.changing_files import check_appends, check_overwrites
+from tidemill.runtime.tables.delta_tables import with_delta_columns
 from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
@@ -144,6 +146,11 @@ class Table:
         return self.format == KAFKA
 
     @property
+    def of_delta(self) -> bool:
+        """Whether its rows are those of a Delta table."""
+        return self.format == DELTA
+
+    @property
     def topics(self) -> Topics | None:
         """Its topics, where it has some."""
         return self.location.topics if self.of_topics else None
@@ -165,8 +172,8 @@ class Table:
 
     @property
     def overwritable(self) -> bool:
-        """Whether its files may be overwritten."""
-        return ALLOW_OVERWRITES.of(self.options)
+        """Whether its files may be overwritten, or others be there in their place."""
+        return ALLOW_OVERWRITES.of(self.options) or (self.of_delta and not self.static)
 
     @property
     def kept(self) -> bool:
@@ -208,7 +215,7 @@ class Table:
     @property
     def location(self) -> Location:
         """Where its files are. Errors as :func:`location_of`."""
-        return location_of(self.path, self.options, self.bounds)
+        return location_of(self.path, self.options, self.bounds, self.of_delta)
 
     @property
     def backfill_seconds(self) -> float:
@@ -280,6 +287,7 @@ class Table:
             lambda path: not self.compressed(path),
             cleans=rule is not None,
             forgets=rule is not None and not rule.retention and not self.kept,
+            versioned=self.of_delta and not self.static,
         )
 
     @property
@@ -377,7 +385,8 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         for the queue; as :func:`with_primary_key` for the key.
     """
     statement = with_message_columns(with_book_columns(statement))
-    inferred = not len(statement.schema) and statement.format in INFERABLE
+    inferred = not len(statement.schema) and statement.format in {*INFERABLE, DELTA}
+    statement = with_delta_columns(statement)
     options = lowered(statement.options)
     path = PATH.of(options) or ""
     pushed, given = is_socket(path), is_ingested(path)
@@ -424,7 +433,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
     offered = table.listed and is_offered(table.path)
     kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
-    kind["of_topics"] = table.of_topics
+    kind |= {"of_topics": table.of_topics, "of_delta": table.of_delta}
     known = known_options(format_, table.path, **kind)
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
@@ -434,13 +443,6 @@ def _check_table(table: Table, statement: CreateTable) -> None:
             got=f"watermark '{table.watermark.column}'",
             hint="a late message still changes its row; put the watermark on a table without a key",
         )
-    if not table.declared.fields:
-        raise TidemillError(
-            "TM2009",
-            "a table needs columns",
-            got=table.name,
-            hint="CREATE TABLE name (column type, ...) USING ...",
-        )
     lowered = [n.lower() for n in table.declared.names]
     if len(set(lowered)) < len(lowered):
         twice = next(n for n in lowered if lowered.count(n) > 1)
@@ -448,6 +450,13 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if not (PATH.of(table.options) or "").strip() and not (table.generated or table.of_topics):
         raise TidemillError(
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
+        )
+    if not table.declared.fields:
+        raise TidemillError(
+            "TM2009",
+            "a table needs columns",
+            got=table.name,
+            hint="CREATE TABLE name (column type, ...) USING ...",
         )
     source = table.source()
     if (
@@ -465,7 +474,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
         parse_inlet(table.format, source.file_schema, table.options)
     parse_codec_options(table.options)
     check_read_mode(table.format, format_.reader(source.file_schema, dict(source.options), ()), table.options)
-    check_overwrites(table.options, table.keyed, table.pushed)
+    check_overwrites(table.options, table.overwritable, table.keyed, table.pushed)
     check_appends(table.format, table.options, table.listed and table.location.local)
     _check_limits(table)
     if table.listed:

@@ -77,6 +77,8 @@ _OF_FILES = {
     option.key for option in (PATH, OP_COLUMN, OP_INSERT, OP_DELETE, ALLOW_OVERWRITES, ALLOW_APPENDS, FILE_ATTEMPTS)
 }
 
+_OF_PLAIN_FILES = {option.key for option in (OP_COLUMN, OP_INSERT, OP_DELETE, ALLOW_OVERWRITES, ALLOW_APPENDS)}
+
 
 def is_for_format(option: str) -> bool:
     """Whether an option, by its name in lower case, is passed to the format or to what reads its bytes."""
@@ -98,20 +100,30 @@ def alterable_names() -> list[str]:
 
 
 def known_options(
-    format_: Format, path: str, *, generated: bool, pushed: bool, ingested: bool, offered: bool, of_topics: bool
+    format_: Format,
+    path: str,
+    *,
+    generated: bool,
+    pushed: bool,
+    ingested: bool,
+    offered: bool,
+    of_topics: bool,
+    of_delta: bool,
 ) -> frozenset[str]:
     """The options that a table takes, in lower case. Errors as :func:`options_of`.
 
     Parameters
     ----------
-    generated, pushed, ingested, offered, of_topics : bool
+    generated, pushed, ingested, offered, of_topics, of_delta : bool
         Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package, or
-        are messages of topics; else they are in files or objects.
+        are messages of topics, or those of a Delta table; else they are in files or objects.
     """
     if generated:
         return TABLE_OPTIONS.keys - _OF_FILES | format_.option_names
     if of_topics:
         return TABLE_OPTIONS.keys | format_.option_names
+    if of_delta:
+        return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names
     known = TABLE_OPTIONS.keys | NOTIFICATION_OPTIONS.keys | INFERENCE_OPTIONS.keys | CODEC_OPTIONS.keys
     known |= READ_OPTIONS.keys | format_.option_names | RESCUE_OPTIONS.keys
     if pushed:

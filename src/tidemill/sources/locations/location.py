@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Union
 
 from tidemill.connectors import connected_file
 from tidemill.connectors.connected_file import ConnectedFile
+from tidemill.connectors.delta.data_file import DataFile, is_data_file, partition_of
+from tidemill.connectors.delta.delta_log import DeltaLog, delta_log
 from tidemill.connectors.generated import Pace, parse_pace
 from tidemill.connectors.kafka.options import of_kafka
 from tidemill.connectors.kafka.topics import Topics, partition_file
@@ -29,7 +31,7 @@ from tidemill.sources.split import Split
 if TYPE_CHECKING:
     from tidemill.connectors.kafka.messages import PartitionFile
 
-SplitFile = Union[files.FileReader, ObjectReader, ConnectedFile, NoFile, "PartitionFile"]
+SplitFile = Union[files.FileReader, ObjectReader, ConnectedFile, NoFile, DataFile, "PartitionFile"]
 """Reads the bytes of a split: ``open``, ``fill``, ``read_at``, ``first_bytes``, ``close``."""
 
 _UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br", ".deflate", ".z", ".7z", ".rar"})
@@ -53,6 +55,8 @@ class Location:
         A queue whose messages name new files.
     topics : Topics, optional
         For a path of partitions of Kafka, which ones.
+    delta : DeltaLog, optional
+        For a path of a Delta table, its log.
     """
 
     pattern: str
@@ -62,17 +66,18 @@ class Location:
     pace: Pace | None = None
     queue: Queue | None = None
     topics: Topics | None = None
+    delta: DeltaLog | None = None
 
     @property
     def objects(self) -> bool:
-        """Whether the files are objects of a store."""
-        return is_object_url(self.pattern)
+        """Whether the files are objects of a store, which lists them."""
+        return is_object_url(self.pattern) and self.delta is None
 
     @property
     def local(self) -> bool:
-        """Whether the files are those of a file system."""
-        elsewhere = self.offered is not None or self.pace is not None or self.topics is not None
-        return not (self.objects or elsewhere)
+        """Whether the files are those that a file system lists."""
+        others = (self.offered, self.pace, self.topics, self.delta)
+        return not self.objects and all(other is None for other in others)
 
     def listing(self) -> Iterator[FileInfo]:
         """All files that match, by name.
@@ -172,13 +177,15 @@ class Location:
                 yield from page
 
     def pages(self) -> Iterator[list[FileInfo]]:
-        """All files of a location that is neither local nor in an object store. Errors as :meth:`listing`."""
+        """All files of a location that neither a file system nor a store lists. Errors as :meth:`listing`."""
         if self.offered is not None:
             yield from connected_file.pages(self.pattern, self.offered)
         elif self.pace is not None:
             yield [generated_file(self.pattern, self.pace)]
         elif self.topics is not None:
             yield self.topics.files()
+        elif self.delta is not None:
+            yield self.delta.files()[1]
 
     def path_of(self, bucket: str, key: str) -> str | None:
         """The path of an object that the location may list, as far as names tell; None for any other."""
@@ -235,10 +242,10 @@ def pattern_of(path: str) -> str:
     return f"{store}/{key}"
 
 
-def location_of(path: str, options: Mapping[str, str], bounds: str = "") -> Location:
+def location_of(path: str, options: Mapping[str, str], bounds: str = "", of_delta: bool = False) -> Location:
     """The location of a table's files; names of options in lower case. Errors as parsing these and the path.
 
-    ``bounds`` says of partitions where they begin and end for this table.
+    ``bounds`` says of partitions where they begin and end for this table; ``of_delta`` that a Delta table is there.
     """
     if scheme_of(path) == GENERATOR_SCHEME:
         return Location(path, pace=parse_pace(options))
@@ -250,6 +257,8 @@ def location_of(path: str, options: Mapping[str, str], bounds: str = "") -> Loca
             if option.key in options:
                 raise option.bad(options[option.key], "leave it out: the connector has no directories")
         return Location(pattern, parse_filters(options), offered=lookup(pattern, options))
+    if of_delta:
+        return Location(pattern, connection=parse_connection(options, pattern), delta=delta_log(pattern, options))
     connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
     return Location(pattern, parse_filters(options), connection, queue=queue)
 
@@ -261,6 +270,12 @@ def reader_of(
     coming: Future[bytes] | None = None,
 ) -> SplitFile:
     """A reader of the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
+    if is_data_file(split.etag):
+        partition = partition_of(split.etag)
+        plain = replace(split, etag="", modified=0 if is_object_url(split.path) else split.modified)
+        if is_object_url(split.path):
+            return DataFile(ObjectReader(plain, parse_connection(options, split.path), buffer_bytes), partition)
+        return DataFile(files.FileReader(plain, buffer_bytes), partition)
     if scheme_of(split.path) == GENERATOR_SCHEME:
         return NoFile()
     if scheme_of(split.path) == KAFKA_SCHEME:

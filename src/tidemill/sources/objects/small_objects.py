@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from tidemill.connectors.delta.data_file import is_data_file
 from tidemill.objectstore.connection import is_object_url, parse_connection
 from tidemill.objectstore.object_file import ObjectFile
 from tidemill.sources.split import Split
@@ -41,8 +42,8 @@ class SmallObjects:
         self._coming: dict[Split, Future[bytes]] = {}
 
     def expect(self, split: Split) -> None:
-        """Add a split that will be read after those added before."""
-        if is_object_url(split.path) and 0 < split.size <= self._most:
+        """Add a split that will be read after those added before; only objects that the store lists count."""
+        if is_object_url(split.path) and 0 < split.size <= self._most and not is_data_file(split.etag):
             self._waiting.append(split)
 
     def take(self, split: Split) -> Future[bytes] | None:

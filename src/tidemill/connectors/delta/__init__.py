@@ -1,0 +1,1 @@
+"""Delta tables: which files each version of one has."""

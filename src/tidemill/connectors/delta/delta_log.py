@@ -1,0 +1,197 @@
+"""The log of a Delta table: which version is the newest, which files it has, and which columns.
+
+Facts of the protocol are from Delta's own description of it (``PROTOCOL.md``); ``deltalake`` reads the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.connectors.connector import FileInfo
+from tidemill.connectors.delta.data_file import etag_of
+from tidemill.connectors.delta.errors import failed, no_table, not_installed, not_readable
+from tidemill.connectors.delta.storage import storage_options
+from tidemill.errors import TidemillError
+from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
+from tidemill.objectstore.object_file import find_object
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a table that was found: its number, and which file of the log made it."""
+
+    number: int
+    commit: str
+
+
+@dataclass(frozen=True)
+class DeltaLog:
+    """The log of the table at a path.
+
+    Parameters
+    ----------
+    path : str
+        A directory, or a URL of an object store.
+    given : tuple of (str, str)
+        Options of how to connect, names in lower case.
+    """
+
+    path: str
+    given: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"DeltaLog({self.path!r})"
+
+    def is_newest(self, version: Version) -> bool:
+        """Whether there is no other version by now, also none of another table that was made here.
+
+        Errors as an object store answers.
+        """
+        return (
+            bool(version.commit)
+            and self._commit(version.number) == version.commit
+            and not self._commit(version.number + 1)
+        )
+
+    def files(self) -> tuple[Version, list[FileInfo]]:
+        """The files of the newest version.
+
+        Files of a file system have the time that the system gives, so that readers find what they expect; those of
+        object stores that of the log.
+
+        Raises
+        ------
+        TidemillError
+            TM5100 when there is no table, TM5101 for one whose rows are not just those of its files, TM5102 when the
+            log cannot be read, TM5103 without the library.
+        """
+        with _numbered(self.path):
+            table = self._table()
+            _check_readable(self.path, table)
+            actions = pa.table(table.get_add_actions()).select(
+                ["path", "size_bytes", "modification_time", *_partition(table)]
+            )
+            found = [self._file(row, p) for row, p in zip(actions.to_pylist(), _partitions(actions), strict=True)]
+            version = Version(table.version(), self._commit(table.version()))
+            return version, sorted(found, key=lambda info: info.path)
+
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version. Errors as :meth:`files`."""
+        with _numbered(self.path):
+            table = self._table()
+            _check_readable(self.path, table)
+            return pa.schema(table.schema().to_arrow())
+
+    def _table(self) -> Any:
+        try:
+            from deltalake import DeltaTable
+            from deltalake.exceptions import TableNotFoundError
+        except ImportError as error:
+            raise not_installed(error) from error
+        storage = storage_options(self.path, dict(self.given))
+        if storage is None and not (Path(self.path) / "_delta_log").is_dir():
+            raise no_table(self.path)
+        try:
+            return DeltaTable(self.path, storage_options=storage)
+        except TableNotFoundError as error:
+            raise no_table(self.path) from error
+
+    def _commit(self, number: int) -> str:
+        """What tells the file of the log that made a version from others; empty where it is not there."""
+        name = f"{self.path.rstrip('/')}/_delta_log/{number:020}.json"
+        if not is_object_url(self.path):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                status = Path(name).stat()
+                return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+            return ""
+        try:
+            found = find_object(name, parse_connection(dict(self.given), self.path))
+        except TidemillError as error:
+            if error.number != "TM5001":
+                raise
+            return ""
+        return f"{found.etag} {found.modified}"
+
+    def _file(self, row: Mapping[str, Any], partition: Mapping[str, str | None]) -> FileInfo:
+        name = unquote(row["path"])
+        path, modified = name if "://" in name else f"{self.path.rstrip('/')}/{name}", row["modification_time"] * 10**6
+        if path.startswith("file://") or name.startswith("/"):
+            path = name.removeprefix("file://")
+        if not is_object_url(path):
+            with suppress(OSError):  # whoever reads it says so
+                modified = Path(path).stat().st_mtime_ns
+        return FileInfo(path, row["size_bytes"], modified, etag_of(partition))
+
+
+def delta_log(path: str, options: Mapping[str, str]) -> DeltaLog:
+    """The log of the table at an absolute path; names of options in lower case."""
+    given = {name: value for name, value in options.items() if name in CONNECTION_OPTIONS.keys}
+    return DeltaLog(path, tuple(sorted(given.items())))
+
+
+def _check_readable(path: str, table: Any) -> None:
+    """TM5101 for a table whose rows are not just those of its files."""
+    configuration = table.metadata().configuration
+    mapping = configuration.get("delta.columnMapping.mode", "none")
+    if mapping != "none":
+        hint = "write it anew without the property delta.columnMapping.mode"
+        raise not_readable(path, f"column mapping by {mapping}", hint)
+    features = set(table.protocol().reader_features or ())
+    others = features - _SUPPORTED
+    if "deletionVectors" in others and not _deletes_by_vector(table):
+        others.discard("deletionVectors")
+    if others:
+        hint = "delta.enableDeletionVectors 'false', and REORG TABLE ... APPLY (PURGE), write files without them"
+        raise not_readable(path, ", ".join(sorted(others)), hint if "deletionVectors" in others else "write it anew")
+    fields = table.schema().to_arrow()
+    for name in table.metadata().partition_columns:
+        if pa.types.is_binary(pa.schema(fields).field(name).type):
+            raise not_readable(path, f"the partition column {name} is BINARY", "write it anew, partitioned otherwise")
+
+
+def _deletes_by_vector(table: Any) -> bool:
+    """Whether a file of the table has a deletion vector; also one that the library cannot read."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return any(some.num_rows for some in pa.RecordBatchReader.from_stream(table.deletion_vectors()))
+    except DeltaError:
+        return True
+
+
+_SUPPORTED = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"}
+"""Features of readers that leave rows as they are in files."""
+
+
+def _partition(table: Any) -> list[str]:
+    return ["partition"] if table.metadata().partition_columns else []
+
+
+def _partitions(actions: pa.Table) -> list[dict[str, str | None]]:
+    """The partition of each file, as texts."""
+    if "partition" not in actions.column_names:
+        return [{}] * actions.num_rows
+    partition: Any = actions.column("partition").combine_chunks()
+    names = [field.name for field in partition.type]
+    texts = [pc.cast(partition.field(name), pa.string()).to_pylist() for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*texts, strict=True)]
+
+
+@contextmanager
+def _numbered(path: str) -> Iterator[None]:
+    """What the library raises as TM5102."""
+    try:
+        yield
+    except TidemillError:
+        raise
+    except Exception as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise failed(path, said) from error

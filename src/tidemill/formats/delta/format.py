@@ -1,0 +1,73 @@
+"""Files of Delta tables: Parquet, with the values of partition columns from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.connectors.delta.data_file import DataFile
+from tidemill.errors import FormatError
+from tidemill.formats.base import Rows
+from tidemill.formats.columnar.rows import COLUMNAR_OPTIONS, ColumnChoice, column_choice, validate_columnar
+from tidemill.formats.parquet.format import ParquetReader
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.schema import Field, Schema, type_to_ddl
+
+DELTA = "delta"
+
+
+class DeltaFormat:
+    """Rows of the data files of Delta tables, which are Parquet.
+
+    As :class:`tidemill.formats.parquet.format.ParquetFormat` says.
+
+    Partition columns are not in the files. Their values come from the log, with the file; TM4043 for one that the
+    declared type cannot hold.
+    """
+
+    name = DELTA
+    option_names = COLUMNAR_OPTIONS.keys | CONNECTION_OPTIONS.keys
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """See :meth:`tidemill.formats.base.Format.validate`."""
+        validate_columnar(schema, options)
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> DeltaReader:
+        """See :meth:`tidemill.formats.base.Format.reader`."""
+        return DeltaReader(column_choice(schema, options, needed))
+
+
+@dataclass(frozen=True)
+class DeltaReader:
+    """See :class:`tidemill.formats.base.FileRowReader`."""
+
+    choice: ColumnChoice
+
+    def rows(self, file: IO[bytes], *, start: int, end: int, file_size: int) -> Iterator[Rows]:
+        """See :meth:`tidemill.formats.base.FileRowReader.rows`; the file is a :class:`DataFile`."""
+        data = cast("DataFile", file)
+        fields = {field.name.lower(): field for field in self.choice.schema}
+        constants = {
+            fields[name.lower()].name: _value(fields[name.lower()], text)
+            for name, text in data.partition.items()
+            if name.lower() in fields
+        }
+        reader = ParquetReader(replace(self.choice, constants=constants))
+        yield from reader.rows(data.stream, start=start, end=end, file_size=file_size)
+
+
+def _value(field: Field, text: str | None) -> pa.Scalar[Any]:
+    """A partition's value as the declared type has it."""
+    try:
+        return pc.cast(pa.scalar(text, pa.string()), field.type)
+    except pa.ArrowException as error:
+        raise FormatError(
+            "TM4043",
+            f"a value of the column {field.name!r} cannot be held by the type that is declared",
+            got=f"{type_to_ddl(field.type)}: {text}",
+            hint="declare a type that holds all values of the partition column",
+        ) from error
