@@ -27,7 +27,8 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.read.snapshot import Snapshot
-from tidemill.runtime.sockets import sockets as streams
+from tidemill.runtime.spools import spools
+from tidemill.runtime.spools.spools import Spools
 from tidemill.sources.sockets.spool import Spool
 
 KILLS = int(os.environ.get("TIDEMILL_CHAOS", "1"))
@@ -143,7 +144,7 @@ def test_bad_messages_spoil_no_other(mill_factory: MillFactory) -> None:
 def test_what_was_read_is_reclaimed_when_it_is_durable(
     mill_factory: MillFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "Spool", partial(Spool, segment_bytes=4000))
+    monkeypatch.setattr(spools, "Spool", partial(Spool, segment_bytes=4000))
     mill = mill_factory(small_epoch_bytes=1 << 20)
     options = f"{LISTEN}, retainBytes '9000', maxSpoolBytes '1m'"
     mill.sql(f"CREATE TABLE t (n INT, s STRING) USING csv OPTIONS ({options})")
@@ -289,7 +290,7 @@ def test_spools_of_tables_that_are_gone(tmp_path: Path) -> None:
     """They are deleted; one that a later catalog made is not: its manifest may come back."""
     for folder in ("t%231", "u%237"):
         (tmp_path / "spool" / folder).mkdir(parents=True)
-    streams.Sockets(tmp_path).use(Catalog(next_uid=7))
+    Spools(tmp_path).tidy(Catalog(next_uid=7))
     assert [p.name for p in (tmp_path / "spool").iterdir()] == ["u%237"]
 
 

@@ -23,7 +23,10 @@ GENERATOR_SCHEME = "generator"
 KAFKA_SCHEME = "kafka"
 """Scheme of the partitions of tables USING kafka; internal."""
 
-_INTERNAL = frozenset({GENERATOR_SCHEME, KAFKA_SCHEME})
+POSTGRES_SCHEME = "postgresql"
+"""Scheme of the location of a table USING postgres; internal."""
+
+_INTERNAL = frozenset({GENERATOR_SCHEME, KAFKA_SCHEME, POSTGRES_SCHEME})
 _BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *SOCKET_SCHEMES, *_INTERNAL})
 _URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://")
 

@@ -24,6 +24,7 @@ _BUILT_IN = {
     "kafka": "tidemill.formats.kafka.format:KafkaFormat",
     "native": "tidemill.formats.native.format:NativeFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
+    "postgres": "tidemill.formats.postgres.format:PostgresFormat",
     "parquet": "tidemill.formats.parquet.format:ParquetFormat",
 }
 

@@ -31,7 +31,7 @@ from tidemill.spark_source.data_stream import TidemillStreamReader
 from tidemill.spark_source.left_out import parse_ignored
 from tidemill.spark_source.source_options import COLUMNS, ERRORS_PATH, FORMAT, OWN_OPTIONS, SOURCE_OPTIONS, paths_of
 
-_OF_CHANGES = ("debezium", "generator", "orderbook")
+_OF_MILLS = ("debezium", "delta", "generator", "kafka", "orderbook", "postgres")
 
 
 def register(spark: SparkSession) -> None:
@@ -56,13 +56,13 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.given = lowered(options)
         name = FORMAT.of(self.given)
-        if not name or name.lower() in _OF_CHANGES:
-            rows = [n for n in built_in() if n not in _OF_CHANGES]
+        if not name or name.lower() in _OF_MILLS:
+            rows = [n for n in built_in() if n not in _OF_MILLS]
             raise TidemillError(
                 "TM4070",
                 "the option format names no format of rows",
                 got=repr(name),
-                hint=f"{nearest(name, rows)}; changelogs, order books and generators are read by a mill",
+                hint=f"{nearest(name, rows)}; topics, tables, changelogs, order books, generators are read by a mill",
             )
         paths = paths_of(self.given)
         known = (

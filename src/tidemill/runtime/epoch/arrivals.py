@@ -1,18 +1,21 @@
-"""Rows that do not come from listed files: over sockets, and in batches of Spark streams."""
+"""What comes to the tables of a mill by itself: over sockets, from Spark streams, from databases."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from tidemill.runtime.capture.captures import Captures
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.ingest.batches import Ingestion
 from tidemill.runtime.intake.intake import Intake
 from tidemill.runtime.sockets.sockets import Sockets
+from tidemill.runtime.spools.spools import Spools
 from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Swap, Version
 
 
 class Arrivals(Sockets):
-    """The sockets of a mill, and the batches that Spark streams write into its tables.
+    """The sockets of a mill, the batches that Spark streams write into its tables, and what databases send.
 
     Parameters
     ----------
@@ -21,12 +24,19 @@ class Arrivals(Sockets):
     """
 
     def __init__(self, objects: Objects) -> None:
-        super().__init__(objects.directory)
+        self.spools = Spools(objects.directory)
+        super().__init__(self.spools)
         self.ingestion = Ingestion(objects)
+        self.captures = Captures(objects.url, self.spools)
 
     def use(self, catalog: Catalog, created: str = "") -> None:
-        """As :meth:`Sockets.use` and :meth:`Ingestion.use`, with their errors."""
+        """Follow what comes to the tables of a catalog, and delete what came to dropped ones.
+
+        Errors as :meth:`Sockets.use`, :meth:`Captures.use` and :meth:`Ingestion.use`.
+        """
         super().use(catalog, created)
+        self.captures.use(catalog, created)
+        self.spools.tidy(catalog)
         self.ingestion.use(catalog, created)
 
     def begin(self, catalog: Catalog, intake: Intake) -> None:
@@ -34,21 +44,35 @@ class Arrivals(Sockets):
         self.use(catalog)
         self.ingestion.inform(intake)
 
-    def follow(self, intake: Intake, flush: bool = False) -> None:
-        """As :meth:`Sockets.follow`; also for batches that have been committed."""
-        super().follow(intake, flush)
+    def take_over(self, intake: Intake, flush: bool = False) -> None:
+        """Pass what has come to an intake. TM5022 and as :meth:`Intake.follow`.
+
+        With ``flush`` also what was received and not written yet, and what is committed at databases now. Then errors
+        as :meth:`Captures.wait`.
+        """
+        self.follow(flush)
+        if flush:
+            self.captures.wait()
+        self.spools.follow(intake)
         self.ingestion.inform(intake)
 
+    def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
+        """As :meth:`Spools.synced`."""
+        return self.spools.synced(upload)
+
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
-        """As :meth:`Sockets.sealed` and :meth:`Ingestion.sealed`."""
-        super().sealed(intake, epoch, durable)
+        """As :meth:`Spools.sealed` and :meth:`Ingestion.sealed`."""
+        read = self.spools.sealed(intake, epoch, durable)
+        self.consumed(read)
+        self.captures.consumed(read)
         self.ingestion.sealed(intake, epoch, durable)
 
     def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
-        """As :meth:`Sockets.history_wanted` and :meth:`Ingestion.history_wanted`."""
-        return [*super().history_wanted(intake, tables), *self.ingestion.history_wanted(intake, tables)]
+        """As :meth:`Spools.history_wanted` and :meth:`Ingestion.history_wanted`."""
+        return [*self.spools.history_wanted(intake, tables), *self.ingestion.history_wanted(intake, tables)]
 
     def close(self) -> None:
-        """As :meth:`Sockets.close` and :meth:`Ingestion.close`."""
+        """As :meth:`Sockets.close`, :meth:`Captures.close` and :meth:`Ingestion.close`."""
         super().close()
+        self.captures.close()
         self.ingestion.close()

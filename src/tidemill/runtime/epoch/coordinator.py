@@ -102,7 +102,7 @@ class Coordinator(CatalogStatements):
         with self.turn():
             started = time.perf_counter()
             self._recovering(lambda: self._intake.list_files(self.settings.listing_seconds, self.durable_epoch))
-            self.arrivals.follow(self._intake)
+            self.arrivals.take_over(self._intake)
             return self._recovering(partial(self._attempt, started))
 
     def advance_known(self) -> EpochReport | None:
@@ -259,7 +259,8 @@ class Coordinator(CatalogStatements):
         """
         with self._turns.turn_if_free() as free:
             if free:
-                self._warn(*self._intake.warnings(), *self._checkpoints.warnings(), *self._compactor.warnings())
+                self._warn(*self._intake.warnings(), *self.arrivals.captures.warnings())
+                self._warn(*self._checkpoints.warnings(), *self._compactor.warnings())
         return self._new_warnings()
 
     def retry_in(self) -> float | None:
@@ -270,7 +271,7 @@ class Coordinator(CatalogStatements):
         """Bytes listed and not admitted yet, history of new views included, after a full listing."""
         with self.turn():
             self._recovering(lambda: self._intake.list_all())
-            self.arrivals.follow(self._intake, flush=True)
+            self.arrivals.take_over(self._intake, flush=True)
             return self._intake.remaining()
 
     def close(self, checkpoint: bool = True) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.runtime.spools.spools import SPOOLS, folder_of
 from tidemill.runtime.tables.table import Table
 from tidemill.schema import Field, Schema
 from tidemill.sources.sockets.connections import ConnectionStatus
@@ -28,21 +28,7 @@ STATUS_SCHEMA = Schema(
 ).to_arrow()
 """See :class:`~tidemill.sources.sockets.connections.ConnectionStatus`."""
 
-SPOOLS = "spool"
-"""The directory of a root with a directory for each pushed table."""
-
 _FILE = "status.arrow"
-
-
-def folder_of(table: Table) -> str:
-    """The name of a table's folder below ``spool``."""
-    return quote(table.uid, safe="")
-
-
-def number_of(folder: str) -> int:
-    """The number at the end of the uid of a folder's table: later tables have greater ones."""
-    number = unquote(folder).rpartition("#")[2]
-    return int(number) if number.isdigit() else 0
 
 
 def status_table(rows: Sequence[ConnectionStatus]) -> pa.Table:

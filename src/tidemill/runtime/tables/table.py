@@ -23,6 +23,7 @@ from tidemill.formats.kafka.format import KAFKA
 from tidemill.formats.messages import Messages
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
+from tidemill.formats.postgres.format import POSTGRES
 from tidemill.formats.reading.codecs import parse_codec_options
 from tidemill.formats.reading.read_modes import check_read_mode
 from tidemill.formats.registry import lookup
@@ -38,6 +39,7 @@ from tidemill.options.tables import (
     OP_DELETE,
     OP_INSERT,
     PATH,
+    RETAIN_BYTES,
     STATIC,
     TABLE_OPTIONS,
 )
@@ -53,6 +55,7 @@ from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
 from tidemill.runtime.tables.kafka_tables import cut, new_place, with_message_columns
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
+from tidemill.runtime.tables.postgres_tables import path_of, retained_bytes, with_postgres_columns
 from tidemill.runtime.tables.primary_key import ORDER_BOOK, is_debezium, with_book_columns, with_primary_key
 from tidemill.runtime.tables.socket_tables import check_socket, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
@@ -151,6 +154,16 @@ class Table:
         return self.format == DELTA
 
     @property
+    def of_postgres(self) -> bool:
+        """Whether its rows are those of a table of PostgreSQL."""
+        return self.format == POSTGRES
+
+    @property
+    def retained_bytes(self) -> int | None:
+        """How much stays of what came otherwise than in files, once it is read; None for all."""
+        return retained_bytes(self.options) if self.of_postgres else RETAIN_BYTES.of(self.options)
+
+    @property
     def topics(self) -> Topics | None:
         """Its topics, where it has some."""
         return self.location.topics if self.of_topics else None
@@ -161,9 +174,14 @@ class Table:
         return is_ingested(self.path)
 
     @property
+    def spooled(self) -> bool:
+        """Whether its rows are read from a spool of the root."""
+        return self.pushed or self.of_postgres
+
+    @property
     def listed(self) -> bool:
         """Whether its rows are in files that are listed."""
-        return not self.pushed and not self.ingested
+        return not self.spooled and not self.ingested
 
     @property
     def keyed(self) -> bool:
@@ -307,7 +325,7 @@ class Table:
         values = (OP_INSERT.of(self.options), OP_DELETE.of(self.options))
         errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
         schema, op_column = Schema(fields), self.op_column
-        if is_debezium(self.format, self.options):
+        if is_debezium(self.format, self.options) or self.of_postgres:
             schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
         elif self.format == ORDER_BOOK:
             schema = MESSAGES
@@ -318,7 +336,9 @@ class Table:
         watermark = None if self.watermark is None else self.watermark.column
         place = (self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
         versions = FileVersions(self.schema, self.created_at_epoch) if self.overwritable else None
-        return TableSource(*place, watermark, metadata_name(self.options), self.static, versions, self.pushed, messages)
+        return TableSource(
+            *place, watermark, metadata_name(self.options), self.static, versions, self.spooled, messages
+        )
 
     def _changelog(self) -> Changelog:
         rows = self.schema
@@ -385,8 +405,8 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         for the queue; as :func:`with_primary_key` for the key.
     """
     statement = with_message_columns(with_book_columns(statement))
-    inferred = not len(statement.schema) and statement.format in {*INFERABLE, DELTA}
-    statement = with_delta_columns(statement)
+    inferred = not len(statement.schema) and statement.format in {*INFERABLE, DELTA, POSTGRES}
+    statement = with_postgres_columns(with_delta_columns(statement))
     options = lowered(statement.options)
     path = PATH.of(options) or ""
     pushed, given = is_socket(path), is_ingested(path)
@@ -401,6 +421,8 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         path = pattern_of(path)
     if statement.format == GENERATOR:
         path = _generated_path(statement.schema, options)
+    if statement.format == POSTGRES:
+        path = path_of(options)
     bounds = ""
     if statement.format == KAFKA:
         path, bounds = new_place(options)
@@ -433,7 +455,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
     offered = table.listed and is_offered(table.path)
     kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
-    kind |= {"of_topics": table.of_topics, "of_delta": table.of_delta}
+    kind |= {"of_topics": table.of_topics, "of_delta": table.of_delta, "of_postgres": table.of_postgres}
     known = known_options(format_, table.path, **kind)
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
@@ -447,7 +469,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if len(set(lowered)) < len(lowered):
         twice = next(n for n in lowered if lowered.count(n) > 1)
         raise TidemillError("TM2005", "two columns have the same name", got=twice, hint="rename one of them")
-    if not (PATH.of(table.options) or "").strip() and not (table.generated or table.of_topics):
+    if not (PATH.of(table.options) or "").strip() and not (table.generated or table.of_topics or table.of_postgres):
         raise TidemillError(
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
         )

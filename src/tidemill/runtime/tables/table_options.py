@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidemill.connectors.kafka.options import KAFKA_OPTIONS
+from tidemill.connectors.postgres.options import POSTGRES_OPTIONS
 from tidemill.connectors.registry import options_of
 from tidemill.errors import SECRET_OPTIONS
 from tidemill.formats.adaptor.format import ADAPTOR_OPTIONS
@@ -60,6 +61,7 @@ GROUPS = (
     SOCKET_OPTIONS,
     INGEST_OPTIONS,
     KAFKA_OPTIONS,
+    POSTGRES_OPTIONS,
 )
 """All options of tables, in the order of the reference."""
 
@@ -72,6 +74,7 @@ _OF_MILLS = (
     | FILTER_OPTIONS.keys
     | SOCKET_OPTIONS.keys
     | CLEAN_OPTIONS.keys
+    | POSTGRES_OPTIONS.keys
 )
 _OF_FILES = {
     option.key for option in (PATH, OP_COLUMN, OP_INSERT, OP_DELETE, ALLOW_OVERWRITES, ALLOW_APPENDS, FILE_ATTEMPTS)
@@ -109,14 +112,15 @@ def known_options(
     offered: bool,
     of_topics: bool,
     of_delta: bool,
+    of_postgres: bool,
 ) -> frozenset[str]:
     """The options that a table takes, in lower case. Errors as :func:`options_of`.
 
     Parameters
     ----------
-    generated, pushed, ingested, offered, of_topics, of_delta : bool
+    generated, pushed, ingested, offered, of_topics, of_delta, of_postgres : bool
         Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package, or
-        are messages of topics, or those of a Delta table; else they are in files or objects.
+        are messages of topics, or those of a Delta table or of PostgreSQL; else they are in files or objects.
     """
     if generated:
         return TABLE_OPTIONS.keys - _OF_FILES | format_.option_names
@@ -124,6 +128,8 @@ def known_options(
         return TABLE_OPTIONS.keys | format_.option_names
     if of_delta:
         return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names
+    if of_postgres:
+        return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names | POSTGRES_OPTIONS.keys
     known = TABLE_OPTIONS.keys | NOTIFICATION_OPTIONS.keys | INFERENCE_OPTIONS.keys | CODEC_OPTIONS.keys
     known |= READ_OPTIONS.keys | format_.option_names | RESCUE_OPTIONS.keys
     if pushed:

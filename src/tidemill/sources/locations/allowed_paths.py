@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from tidemill.connectors.kafka.options import BOOTSTRAP, places_of
+from tidemill.connectors.postgres.options import servers_of
 from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, SOCKET_SCHEMES, scheme_of
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
@@ -71,6 +72,7 @@ class AllowedPaths:
         asked += [(archive, iter([archive if _is_url(archive) else local_pattern(archive)]))] if archive else []
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
         asked += [(broker, iter([broker])) for broker in _brokers(options)]
+        asked += [(server, iter([server])) for server in servers_of(options)]
         asked += [(place, iter([place if _is_url(place) else local_pattern(place)])) for place in places_of(options)]
         for text, beginnings in asked:
             if not all(map(self._has, beginnings)):

@@ -1,0 +1,1 @@
+"""PostgreSQL: the rows of a table, and its changes by logical replication."""

@@ -1,0 +1,192 @@
+"""Asks a server about a table, and whether it can be followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import errors as pg_errors
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from tidemill.connectors.postgres.errors import no_answer, refused, unfit
+from tidemill.connectors.postgres.options import PASSWORD, TABLE, URL, USER
+from tidemill.connectors.postgres.pgoutput import BOOLEAN, PLAIN, ZONED
+from tidemill.errors import nearest
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
+
+_TYPES: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP_NTZ,
+    "timestamptz": TIMESTAMP,
+}
+"""Columns of tables that declare none; all other types are STRING, as PostgreSQL writes their values."""
+
+_SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c extra_float_digits=3 -c bytea_output=hex -c statement_timeout=0"
+_UNCONSTRAINED = pa.decimal128(38, 18)
+"""Of NUMERIC without a precision, as in Spark."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name : str
+    type : pyarrow.DataType
+        That of a table which declares none.
+    kind : int
+        How its values are written: :mod:`tidemill.connectors.postgres.pgoutput`.
+    """
+
+    name: str
+    type: pa.DataType
+    kind: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table of a database, and how it is reached; names of options in lower case."""
+
+    options: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        return f"Place({self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """As messages name it."""
+        server = URL.of(dict(self.options))
+        host = "" if server is None else f"{server.host}:{server.port}/{server.database} "
+        return f"{host}{'.'.join(self.table)}"
+
+    @property
+    def table(self) -> tuple[str, str]:
+        """Schema and name."""
+        return TABLE.of(dict(self.options)) or ("", "")
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """The table in a statement."""
+        return sql.Identifier(*self.table)
+
+    @contextmanager
+    def connected(self, replication: bool = False) -> Iterator[psycopg.Connection[Any]]:
+        """A connection, which is closed at the end; each statement is a transaction unless one is begun.
+
+        Raises
+        ------
+        TidemillError
+            TM5110 and TM5111 as the server answers, also within.
+        """
+        options = dict(self.options)
+        server = URL.of(options)
+        assert server is not None, "checked before"
+        given = {"application_name": "tidemill", "connect_timeout": "10", **dict(server.parameters)}
+        given |= {"host": server.host, "port": server.port, "dbname": server.database}
+        given |= {"user": USER.of(options) or server.user, "password": PASSWORD.of(options)}
+        given |= {"options": _SESSION, "client_encoding": "UTF8", "keepalives_idle": "10"}
+        if replication:
+            given["replication"] = "database"
+        conninfo = make_conninfo(**{name: value for name, value in given.items() if value})
+        with self.numbered(), closing(psycopg.connect(conninfo, autocommit=True)) as connection:
+            yield connection
+
+    @contextmanager
+    def numbered(self) -> Iterator[None]:
+        """What the client raises, as numbered errors."""
+        try:
+            yield
+        except psycopg.Error as error:
+            said = _without_addresses(str(error))
+            codes = (pg_errors.InsufficientPrivilege, pg_errors.InvalidAuthorizationSpecification)
+            denied = isinstance(error, codes) or any(part in said for part in _DENIED)
+            raise (refused if denied else no_answer)(self.shown, said) from error
+
+    def columns(self, connection: psycopg.Connection[Any]) -> list[Column]:
+        """The columns of the table, in order.
+
+        Raises
+        ------
+        TidemillError
+            TM5112 when there is no such table, or it cannot be followed.
+        """
+        schema, name = self.table
+        found = connection.execute(
+            "SELECT c.oid, c.relkind, c.relreplident FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relname = %s",
+            (schema, name),
+        ).fetchone()
+        if found is None:
+            raise unfit(
+                self.shown, "there is no such table", "create it, or check dbtable: names keep their case in quotes"
+            )
+        oid, kind, identity = found
+        if kind != "r":
+            raise unfit(self.shown, "it is no plain table", "dbtable names a table, of a partitioned one a partition")
+        if identity != "f":
+            hint = (
+                f"ALTER TABLE {self.identifier.as_string()} REPLICA IDENTITY FULL: changes say the whole old row then"
+            )
+            raise unfit(self.shown, "its changes do not say the whole old row", hint)
+        level = connection.execute("SHOW wal_level").fetchone()
+        if level != ("logical",):
+            raise unfit(
+                self.shown,
+                f"wal_level is {'' if level is None else level[0]}",
+                "wal_level = logical in postgresql.conf",
+            )
+        rows = connection.execute(
+            "SELECT a.attname, COALESCE(b.typname, t.typname), "
+            "CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END "
+            "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype "
+            "WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum",
+            (oid,),
+        )
+        return [Column(name, _type(typname, typmod), _KINDS.get(typname, PLAIN)) for name, typname, typmod in rows]
+
+
+def wanted_columns(place: Place, there: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """The columns of some names, in any case. TM5112 for one that a table lacks."""
+    found = {column.name.lower(): column for column in there}
+    for name in names:
+        if name.lower() not in found:
+            raise unfit(place.shown, f"it has no column {name}", nearest(name, [c.name for c in there]))
+    return [next((c for c in there if c.name == name), found[name.lower()]) for name in names]
+
+
+_KINDS = {"bool": BOOLEAN, "timestamptz": ZONED}
+_DENIED = ("password", "no pg_hba.conf entry", "permission denied", "must be ", "authentication", 'role "')
+
+
+def _type(name: str, modifier: int) -> pa.DataType:
+    if name != "numeric":
+        return _TYPES.get(name, pa.string())
+    if modifier < 4:
+        return _UNCONSTRAINED
+    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
+    return pa.decimal128(precision, scale) if precision <= 38 and scale <= precision else pa.string()
+
+
+def _without_addresses(text: str) -> str:
+    """The first line of what the client says, without which addresses it has tried."""
+    first = (text.strip().splitlines() or ["no reason given"])[0]
+    return re.sub(r"connection to server at .*? failed: ", "", first)
+
+
+def place_of(options: Mapping[str, str]) -> Place:
+    """The table that options name."""
+    kept = {name: options[name] for name in (URL.key, TABLE.key, USER.key, PASSWORD.key) if name in options}
+    return Place(tuple(sorted(kept.items())))

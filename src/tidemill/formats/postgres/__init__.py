@@ -1,0 +1,1 @@
+"""Rows of tables of PostgreSQL, as they wait in files."""

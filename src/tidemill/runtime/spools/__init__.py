@@ -1,0 +1,1 @@
+"""Durable spools of tables whose rows do not lie in files of others."""

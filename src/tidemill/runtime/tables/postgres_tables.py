@@ -1,0 +1,71 @@
+"""Tables USING postgres: their columns and options. Their rows wait in a spool, as those of sockets do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import quote
+
+from tidemill.connectors.postgres.errors import not_installed, unfit
+from tidemill.connectors.postgres.options import POSTGRES_OPTIONS, TABLE, URL, servers_of
+from tidemill.errors import TidemillError
+from tidemill.formats.postgres.format import POSTGRES
+from tidemill.options.option import lowered
+from tidemill.options.tables import METADATA_COLUMN, PATH, RETAIN_BYTES, STATIC
+from tidemill.plan.sql.statements import CreateTable
+from tidemill.schema import Field, Schema
+
+
+def with_postgres_columns(statement: CreateTable) -> CreateTable:
+    """The statement with the columns of the table at the server, if it leaves them out; the server is always asked.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for options, TM5110 and TM5111 as the server answers, TM5112 for a table that cannot be followed, TM5115
+        without the client.
+    """
+    if statement.format != POSTGRES:
+        return statement
+    options = lowered(statement.options)
+    for option in POSTGRES_OPTIONS.options:
+        option.of(options)
+    for option, hint in (
+        (PATH, "leave it out: url and dbtable name the table"),
+        (STATIC, "leave it out: the table changes"),
+        (METADATA_COLUMN, "leave it out: rows do not lie in files"),
+    ):
+        if option.key in options:
+            raise option.bad(options[option.key], hint)
+    for required in (URL, TABLE):
+        if required.key not in options:
+            raise TidemillError(
+                "TM4003",
+                f"bad value of option {required.name}",
+                got="none",
+                hint=f"{required.kind.wanted}: a table USING postgres needs url and dbtable",
+            )
+    try:
+        from tidemill.connectors.postgres.server import place_of, wanted_columns
+    except ImportError as error:
+        raise not_installed(error) from error
+    place = place_of(options)
+    if statement.primary_key:
+        raise unfit(place.shown, "a PRIMARY KEY", "leave it out: changes name whole rows")
+    with place.connected() as connection:
+        there = place.columns(connection)
+    if len(statement.schema):
+        wanted_columns(place, there, statement.schema.names)
+        return statement
+    return replace(statement, schema=Schema(tuple(Field(c.name, c.type) for c in there)))
+
+
+def path_of(options: Mapping[str, str]) -> str:
+    """The path of a table, which names it; names of options in lower case."""
+    schema, name = TABLE.of(options) or ("", "")
+    return f"{servers_of(options)[0]}/{quote(schema)}.{quote(name)}"
+
+
+def retained_bytes(options: Mapping[str, str]) -> int | None:
+    """How much stays of what was read; None for all, also where nothing is said: the server has it no more."""
+    return RETAIN_BYTES.of(options) if RETAIN_BYTES.key in options else None
