@@ -428,11 +428,28 @@ class Mill:
 
         Input that arrives meanwhile is not waited for, so it ends. Files that cannot be read are waited for until they
         have been tried ``fileAttempts`` times.
+
+        Raises
+        ------
+        TidemillError
+            Whatever an epoch raises; and at the end as :meth:`check_listed`.
         """
         self.backlog()
         while (report := self.advance_known()) is not None or self.wait_for_files():
             if report is not None:
                 yield report
+        self.check_listed()
+
+    def check_listed(self) -> None:
+        """Check that all places were asked for input since :meth:`backlog` was called; others were read.
+
+        Raises
+        ------
+        TidemillError
+            Why the first one was not: a store, server or table that is not there or does not answer.
+        """
+        for error in self._open().unlisted():
+            raise error
 
     def wait_for_files(self) -> bool:
         """Wait, for a second at most, for a file that could not be read to be tried again; False if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -153,30 +154,124 @@ def test_types_and_partitions(mill_factory: MillFactory, tmp_path: Path) -> None
     assert counted_texts(mill.read("rows")) == counted_texts(rows)
     assert mill.read("rows").schema.names == rows.schema.names
     mill.sql(
-        "CREATE TABLE some (DEEP ARRAY<STRUCT<y: STRING>>, L DECIMAL(20, 0), none INT) "
-        f"USING delta OPTIONS (path '{tmp_path}/t')"
+        f"CREATE TABLE some (DEEP ARRAY<STRUCT<y: STRING>>, L DECIMAL(20, 0)) USING delta OPTIONS (path '{tmp_path}/t')"
     )
-    mill.sql("CREATE MATERIALIZED VIEW part AS SELECT L, none, size(deep) AS n FROM some")
+    mill.sql("CREATE MATERIALIZED VIEW part AS SELECT L, size(deep) AS n FROM some")
     drain(mill)
-    assert counted_texts(mill.read("part")) == Counter([str((Decimal(2**62), None, 1)), str((None, None, None))])
+    assert counted_texts(mill.read("part")) == Counter([str((Decimal(2**62), 1)), str((None, None))])
 
 
 def counted_texts(table: pa.Table) -> Counter[str]:
     return Counter(str(tuple(row.values())) for row in table.to_pylist())
 
 
-def test_a_partition_that_a_column_cannot_hold(mill_factory: MillFactory, tmp_path: Path) -> None:
-    """Its file is set aside, the others are read."""
-    write_deltalake(tmp_path / "t", batch([(1, 1, "7"), (2, 2, "x")]), partition_by=["p"])
+def some_file(path: Path, before: set[Path]) -> Path:
+    """The one data file that has come."""
+    (found,) = set(path.rglob("*.parquet")) - before
+    return found
+
+
+def test_a_new_file_that_cannot_be_read(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """The earlier version stays until all of the new one can be read; one that only adds goes on without the file."""
+    path = tmp_path / "t"
+    write_deltalake(path, batch([(1, 1, "a"), (2, 2, "a")]))
     mill = mill_factory()
-    mill.sql(f"CREATE TABLE t (k BIGINT, p INT) USING delta OPTIONS (path '{tmp_path}/t')")
-    mill.sql("CREATE MATERIALIZED VIEW rows AS SELECT * FROM t")
-    warnings = drain(mill)
-    assert any("TM4043" in w for w in warnings), warnings
-    assert counted(mill.read("rows")) == Counter([(1, 7)])
-    DeltaTable(tmp_path / "t").delete("p = 'x'")
+    follow(mill, path)
     drain(mill)
-    assert counted(mill.read("rows")) == Counter([(1, 7)])
+    before = set(path.rglob("*.parquet"))
+    DeltaTable(path).update({"v": "10"}, predicate="k = 1")
+    new = some_file(path, before)
+    new.rename(tmp_path / "hidden")
+    for _ in range(3):
+        mill.advance()
+        assert counted(mill.read("rows")) == Counter([(1, 1, "a"), (2, 2, "a")])
+    (tmp_path / "hidden").rename(new)
+    until_rows(mill, Counter([(1, 10, "a"), (2, 2, "a")]))
+    before = set(path.rglob("*.parquet"))
+    write_deltalake(path, batch([(3, 3, "a")]), mode="append")
+    new = some_file(path, before)
+    good = new.read_bytes()
+    new.write_bytes(b"x" * len(good))
+    warnings = drain(mill)
+    assert any("TM4041" in w for w in warnings), warnings
+    write_deltalake(path, batch([(4, 4, "a")]), mode="append")
+    drain(mill)
+    assert counted(mill.read("rows")) == Counter([(1, 10, "a"), (2, 2, "a"), (4, 4, "a")])
+    new.write_bytes(good)
+    until_rows(mill, Counter([(1, 10, "a"), (2, 2, "a"), (3, 3, "a"), (4, 4, "a")]))
+
+
+def until_rows(mill: Mill, expected: Counter[tuple[Any, ...]]) -> None:
+    """Advance until the view has some rows."""
+    until = time.monotonic() + 60
+    while counted(mill.read("rows")) != expected:
+        assert time.monotonic() < until, mill.read("rows")
+        mill.advance()
+        time.sleep(0.05)
+
+
+def test_a_broken_table_does_not_stop_others(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Epochs go on, also after a restart; reading all there is says in the end what was left out."""
+    path = tmp_path / "t"
+    write_deltalake(path, batch([(1, 1, "a")]))
+    write_deltalake(tmp_path / "good", batch([(1, 1, "a")]))
+    mill = mill_factory()
+    follow(mill, path)
+    mill.sql(f"CREATE TABLE g USING delta OPTIONS (path '{tmp_path}/good')")
+    mill.sql("CREATE MATERIALIZED VIEW good AS SELECT k FROM g")
+    drain(mill)
+    shutil.rmtree(path)
+    for restart in (False, True):
+        if restart:
+            mill.close()
+            mill = mill_factory()
+        write_deltalake(tmp_path / "good", batch([(2, 2, "a")]), mode="append")
+        with pytest.raises(TidemillError) as raised:
+            drain(mill)
+        assert raised.value.number == "TM5100"
+        assert mill.read("good").num_rows == 3 if restart else 2
+        mill.advance()
+        assert counted(mill.read("rows")) == Counter([(1, 1, "a")])
+
+
+def test_other_columns(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Rows stay while the table lacks a column; types are checked when the table is created."""
+    path = tmp_path / "t"
+    write_deltalake(path, batch([(1, 1, "a")]))
+    mill = mill_factory()
+    create = f"CREATE TABLE {{}} {{}} USING delta OPTIONS (path '{path}')"
+    for columns, number in (("(nosuch STRING)", "TM5104"), ("(v TINYINT)", "TM4042"), ("(p INT)", "TM4042")):
+        assert refused(mill, create.format("x", columns)).number == number
+    follow(mill, path)
+    drain(mill)
+    write_deltalake(path, pa.table({"other": ["a"]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(TidemillError) as raised:
+        drain(mill)
+    assert (raised.value.number, "k" in raised.value.got) == ("TM5104", True)
+    assert counted(mill.read("rows")) == Counter([(1, 1, "a")])
+    write_deltalake(path, batch([(2, 2, "b")]), mode="overwrite", schema_mode="overwrite")
+    drain(mill)
+    assert counted(mill.read("rows")) == Counter([(2, 2, "b")])
+
+
+@pytest.mark.parametrize("name", ["f%x", "a b#?*", "ü"])
+def test_odd_paths(mill_factory: MillFactory, tmp_path: Path, name: str) -> None:
+    """The directory of that name, and no other."""
+    write_deltalake(tmp_path / "plain", batch([(1, 1, "a")]), partition_by=["p"])
+    (tmp_path / "plain").rename(tmp_path / name)
+    mill = mill_factory()
+    follow(mill, tmp_path / name)
+    assert drain(mill) == []
+    assert [(r["k"], r["v"], r["p"]) for r in mill.read("rows").to_pylist()] == [(1, 1, "a")]
+
+
+def test_paths_that_the_library_takes_for_others(mill_factory: MillFactory, tmp_path: Path) -> None:
+    mill = mill_factory()
+    for other, name, written in (("e/x", "e\\x", "e\\\\x"), ("f x", "f%20x", "f%20x")):
+        write_deltalake(tmp_path / other, batch([(1, 1, "a")]))
+        (tmp_path / name / "_delta_log").mkdir(parents=True)
+        create = f"CREATE TABLE t USING delta OPTIONS (path '{tmp_path}/{written}')"
+        assert refused(mill, create).number == "TM5101"
 
 
 def test_vacuumed_and_made_anew(mill_factory: MillFactory, tmp_path: Path) -> None:

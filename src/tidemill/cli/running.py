@@ -41,7 +41,8 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     Raises
     ------
     TidemillError
-        TM7007 with ``once`` when some files could not be read; whatever an epoch raises.
+        With ``once`` TM7007 when some files could not be read, and as :meth:`Mill.check_listed`; whatever an epoch
+        raises.
 
     With ``once`` the input is what is listed at the beginning, and standard input to its end; other input that arrives
     before that end is read, too.
@@ -77,6 +78,7 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
         sizes.append((name, _size(mill, name) if status == "fresh" else f"{status}: {_one_line(detail)}"))
     sys.stdout.write(display.summary(mill.epoch, durable, sizes) + "\n")
     if once:
+        mill.check_listed()
         _check_all_read(mill)
 
 

@@ -159,6 +159,18 @@ SOURCES: tuple[ConnectorKind, ...] = (
         "delta",
         "versions that deltalake writes, on local disks and S3's API of moto",
     ),
+    ConnectorKind(
+        "postgres",
+        "in",
+        "USING postgres",
+        "exactly once",
+        "all, unless retainBytes says less",
+        "DELETE and UPDATE of the table",
+        "postgres",
+        "psycopg",
+        "postgres",
+        "PostgreSQL 15, also stopped and started",
+    ),
     ConnectorKind("generator", "in", "USING generator", "exactly once", ALL, "", "", "", "", "Python's own arithmetic"),
 )
 """Sources that are built in."""

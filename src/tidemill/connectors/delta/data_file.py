@@ -9,9 +9,9 @@ from typing import IO, Any, Protocol
 _MARK = "delta "
 
 
-def etag_of(partition: Mapping[str, str | None]) -> str:
-    """What stands for the version of a file: its partition, since the file itself never changes."""
-    return _MARK + json.dumps(partition, sort_keys=True, separators=(",", ":"))
+def etag_of(partition: Mapping[str, str | None], modified: int = 0) -> str:
+    """What stands for the version of a file: its partition, and when it was written, where a file system says so."""
+    return _MARK + json.dumps([partition, modified], sort_keys=True, separators=(",", ":"))
 
 
 def is_data_file(etag: str) -> bool:
@@ -21,7 +21,7 @@ def is_data_file(etag: str) -> bool:
 
 def partition_of(etag: str) -> dict[str, str | None]:
     """The values of partition columns that an ETag has, as texts; names as the Delta table has them."""
-    found: dict[str, str | None] = json.loads(etag[len(_MARK) :])
+    found: dict[str, str | None] = json.loads(etag[len(_MARK) :])[0]
     return found
 
 

@@ -5,7 +5,7 @@ Facts of the protocol are from Delta's own description of it (``PROTOCOL.md``); 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from tidemill.connectors.connector import FileInfo
 from tidemill.connectors.delta.data_file import etag_of
-from tidemill.connectors.delta.errors import failed, no_table, not_installed, not_readable
+from tidemill.connectors.delta.errors import failed, no_column, no_table, not_installed, not_readable
 from tidemill.connectors.delta.storage import storage_options
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, nearest
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
 from tidemill.objectstore.object_file import find_object
 
@@ -42,10 +42,13 @@ class DeltaLog:
         A directory, or a URL of an object store.
     given : tuple of (str, str)
         Options of how to connect, names in lower case.
+    columns : tuple of str
+        Those that it must have, in any case.
     """
 
     path: str
     given: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"DeltaLog({self.path!r})"
@@ -53,8 +56,12 @@ class DeltaLog:
     def is_newest(self, version: Version) -> bool:
         """Whether there is no other version by now, also none of another table that was made here.
 
-        Errors as an object store answers.
+        Errors as :meth:`files`.
         """
+        with _numbered(self.path):
+            return self._is_newest(version)
+
+    def _is_newest(self, version: Version) -> bool:
         return (
             bool(version.commit)
             and self._commit(version.number) == version.commit
@@ -71,11 +78,12 @@ class DeltaLog:
         ------
         TidemillError
             TM5100 when there is no table, TM5101 for one whose rows are not just those of its files, TM5102 when the
-            log cannot be read, TM5103 without the library.
+            log cannot be read, TM5103 without the library, TM5104 when a column is missing.
         """
         with _numbered(self.path):
             table = self._table()
             _check_readable(self.path, table)
+            self._check_columns(pa.schema(table.schema().to_arrow()).names)
             actions = pa.table(table.get_add_actions()).select(
                 ["path", "size_bytes", "modification_time", *_partition(table)]
             )
@@ -90,12 +98,22 @@ class DeltaLog:
             _check_readable(self.path, table)
             return pa.schema(table.schema().to_arrow())
 
+    def _check_columns(self, there: list[str]) -> None:
+        known = {name.lower() for name in there}
+        missing = [name for name in self.columns if name.lower() not in known]
+        if missing:
+            raise no_column(self.path, missing[0], nearest(missing[0], there))
+
     def _table(self) -> Any:
         try:
             from deltalake import DeltaTable
             from deltalake.exceptions import TableNotFoundError
         except ImportError as error:
             raise not_installed(error) from error
+        odd = "\\" in self.path or not self.path.isprintable() or unquote(self.path) != self.path
+        if odd and not is_object_url(self.path):
+            hint = "the library takes other paths for such ones: rename the directory"
+            raise not_readable(self.path, "a path with an escape such as %20, a backslash or a control character", hint)
         storage = storage_options(self.path, dict(self.given))
         if storage is None and not (Path(self.path) / "_delta_log").is_dir():
             raise no_table(self.path)
@@ -122,19 +140,23 @@ class DeltaLog:
 
     def _file(self, row: Mapping[str, Any], partition: Mapping[str, str | None]) -> FileInfo:
         name = unquote(row["path"])
-        path, modified = name if "://" in name else f"{self.path.rstrip('/')}/{name}", row["modification_time"] * 10**6
+        path, modified, written = (
+            name if "://" in name else f"{self.path.rstrip('/')}/{name}",
+            row["modification_time"] * 10**6,
+            0,
+        )
         if path.startswith("file://") or name.startswith("/"):
             path = name.removeprefix("file://")
         if not is_object_url(path):
             with suppress(OSError):  # whoever reads it says so
-                modified = Path(path).stat().st_mtime_ns
-        return FileInfo(path, row["size_bytes"], modified, etag_of(partition))
+                modified = written = Path(path).stat().st_mtime_ns
+        return FileInfo(path, row["size_bytes"], modified, etag_of(partition, written))
 
 
-def delta_log(path: str, options: Mapping[str, str]) -> DeltaLog:
-    """The log of the table at an absolute path; names of options in lower case."""
+def delta_log(path: str, options: Mapping[str, str], columns: Sequence[str] = ()) -> DeltaLog:
+    """The log of the table at an absolute path; names of options in lower case. It must have some columns."""
     given = {name: value for name, value in options.items() if name in CONNECTION_OPTIONS.keys}
-    return DeltaLog(path, tuple(sorted(given.items())))
+    return DeltaLog(path, tuple(sorted(given.items())), tuple(columns))
 
 
 def _check_readable(path: str, table: Any) -> None:
@@ -194,4 +216,6 @@ def _numbered(path: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
+        if "feature" in said.lower():  # the library knows it, and has no class for this
+            raise not_readable(path, said, "write it anew without this feature") from error
         raise failed(path, said) from error

@@ -32,6 +32,16 @@ def failed(path: str, said: str) -> TidemillError:
     )
 
 
+def no_column(path: str, name: str, hint: str) -> TidemillError:
+    """TM5104: a column is not there, or not any more."""
+    return TidemillError(
+        "TM5104",
+        "a Delta table does not have a column of the table",
+        got=f"{path}: {name}",
+        hint=f"{hint}; its rows stay as they were until it has, else DROP and CREATE the table",
+    )
+
+
 def not_installed(error: ImportError) -> TidemillError:
     """TM5103: the library is missing."""
     return TidemillError(

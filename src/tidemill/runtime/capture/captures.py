@@ -76,10 +76,28 @@ class Captures:
         except TidemillError as error:
             self._warnings.append(error.message())
 
-    def wait(self) -> None:
-        """Wait until all that is committed now is in spools. Errors as :meth:`PostgresCapture.wait`."""
+    def wait(self) -> list[TidemillError]:
+        """Wait until all that is committed now is in spools.
+
+        Returns
+        -------
+        list of TidemillError
+            Why tables that have been followed cannot be followed now.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`PostgresCapture.wait`, of a table that has never been followed.
+        """
+        errors = []
         for capture in self._captures.values():
-            capture.wait(_LONGEST_WAIT)
+            try:
+                capture.wait(_LONGEST_WAIT)
+            except TidemillError as error:
+                if not capture.begun:
+                    raise
+                errors.append(error)
+        return errors
 
     def consumed(self, read: Mapping[str, int]) -> None:
         """Take over how far spools have been read, so that there is room for more."""

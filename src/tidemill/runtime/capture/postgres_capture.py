@@ -99,6 +99,11 @@ class PostgresCapture:
             finally:
                 self._asked -= 1
 
+    @property
+    def begun(self) -> bool:
+        """Whether its rows are in the spool."""
+        return self._spool.end > 0
+
     def warnings(self) -> list[str]:
         """New warnings since the last call."""
         with self._state:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from tidemill.errors import TidemillError
 from tidemill.runtime.capture.captures import Captures
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.ingest.batches import Ingestion
@@ -44,17 +45,17 @@ class Arrivals(Sockets):
         self.use(catalog)
         self.ingestion.inform(intake)
 
-    def take_over(self, intake: Intake, flush: bool = False) -> None:
+    def take_over(self, intake: Intake, flush: bool = False) -> list[TidemillError]:
         """Pass what has come to an intake. TM5022 and as :meth:`Intake.follow`.
 
-        With ``flush`` also what was received and not written yet, and what is committed at databases now. Then errors
-        as :meth:`Captures.wait`.
+        With ``flush`` also what was received and not written yet, and what is committed at databases now; the result
+        and errors are then those of :meth:`Captures.wait`.
         """
         self.follow(flush)
-        if flush:
-            self.captures.wait()
+        unanswered = self.captures.wait() if flush else []
         self.spools.follow(intake)
         self.ingestion.inform(intake)
+        return unanswered
 
     def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
         """As :meth:`Spools.synced`."""

@@ -89,6 +89,7 @@ class CatalogStatements(MillState):
         self._warn(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
         self._programs()
         self._intake.list_all()
+        self._warn(*(error.message() for error in self._intake.unlisted))
         self.arrivals.take_over(self._intake)
 
     # -- statements ---------------------------------------------------------------------------------

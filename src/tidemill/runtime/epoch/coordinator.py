@@ -79,6 +79,7 @@ class Coordinator(CatalogStatements):
             self._jobs = ResidentEpochs(spark.sparkContext, look, self._jobs, self._warn)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._scattered = False
+        self._unanswered: list[TidemillError] = []
 
     def _retry_paused(self) -> None:
         """Begin to build views again whose pause is over."""
@@ -268,11 +269,18 @@ class Coordinator(CatalogStatements):
         return self._intake.retry_in()
 
     def backlog(self) -> int:
-        """Bytes listed and not admitted yet, history of new views included, after a full listing."""
+        """Bytes listed and not admitted yet, history of new views included, after a full listing.
+
+        What could not be asked for is left out; :meth:`unlisted` says why.
+        """
         with self.turn():
             self._recovering(lambda: self._intake.list_all())
-            self.arrivals.take_over(self._intake, flush=True)
+            self._unanswered = self.arrivals.take_over(self._intake, flush=True)
             return self._intake.remaining()
+
+    def unlisted(self) -> tuple[TidemillError, ...]:
+        """Why places that have been listed before were left out of the last :meth:`backlog`, or what followed it."""
+        return (*self._intake.unlisted, *self._unanswered)
 
     def close(self, checkpoint: bool = True) -> None:
         """Stop, once; the newest sealed epoch is made durable first unless ``checkpoint`` is false."""

@@ -71,8 +71,11 @@ class ListedFiles(SourceFiles):
         self._list, self._fetch = list_table(uid), fetch_table(uid)
         self._cleaned, self._queue = cleaned_table(uid), clean_queue(uid)
         waiting: list[FileProgress] = []
+        self._aside: set[str] = set()
         for rows in reader(self._fetch).iterate():
-            waiting += [f for f in fetched_files(self._fetch, rows) if not f.failed]
+            found = fetched_files(self._fetch, rows)
+            waiting += [f for f in found if not f.failed]
+            self._aside.update(f.path for f in found if f.failed)
         super().__init__(table, uid, policy, sorted(waiting, key=lambda f: (not f.position, f.path)))
         self._stored = set(self.known)
         self._changed: dict[str, None] = {}
@@ -105,6 +108,11 @@ class ListedFiles(SourceFiles):
     def room(self) -> int:
         """How many more files may wait."""
         return ROOM - len(self.waiting) - len(self._empty)
+
+    @property
+    def troubled(self) -> bool:
+        """Whether a file could not be read: then it is looked at again though nothing else has changed."""
+        return bool(self._aside) or any(file.attempts for file in self.known.values())
 
     def with_policy(self, policy: FilePolicy) -> Self:
         """The same files under another policy, which may look again at what this one does not."""
@@ -302,6 +310,7 @@ class ListedFiles(SourceFiles):
         self.waiting[file.path] = None
         self._changed[file.path] = None
         self._dropped.pop(file.path, None)
+        self._aside.discard(file.path)
 
     def _forget(self, path: str) -> None:
         file = self.known.pop(path)
@@ -368,9 +377,18 @@ class ListedFiles(SourceFiles):
         unsplittable: Callable[[str], bool] = lambda _: False,
         compressed: Callable[[str], bool] = lambda _: False,
     ) -> list[Split]:
-        """As :meth:`Progress.admit`; beyond the limits where a version takes rows back, so that it is not divided."""
-        if self.policy.versioned and any(self.known[path].replaces for path in self.waiting):
-            limits = replace(limits, bytes=_ALL, files=None)
+        """As :meth:`Progress.admit`.
+
+        Where a version takes rows back all of it is admitted, beyond the limits, so that it is not divided; nothing
+        while one of its files waits for another attempt.
+        """
+        files = [self.known[path] for path in self.waiting]
+        if self.policy.versioned and any(file.replaces for file in files):
+            suspects = [file for file in files if file.attempts]
+            now = time.time_ns() // 1_000_000
+            if bool(suspects) != limits.suspects or any((file.retry_at or 0) > now for file in suspects):
+                return []
+            limits = replace(limits, bytes=_ALL, files=None, together=True)
         return super().admit(limits, watermark, unsplittable, compressed)
 
     def failed(self, path: str, error: TidemillError) -> bool:
@@ -387,12 +405,14 @@ class ListedFiles(SourceFiles):
             self.deleted_files.append(path)
             return False
         most = 1 if error.number.startswith("TM4") else self.policy.attempts  # bytes do not mend by themselves
-        kept = self.policy.ordered or error.number in OF_A_PLACE
+        whole = self.policy.versioned and any(self.known[p].replaces for p in self.waiting)
+        kept = self.policy.ordered or error.number in OF_A_PLACE or whole
         tried = file.tried(error, None if kept else most)
         self.known[path] = tried
         self._changed[path] = None
         if tried.failed:
             self.waiting.pop(path, None)
+            self._aside.add(path)
         return tried.attempts == most
 
     def parts(self) -> list[FileProgress]:
@@ -424,12 +444,14 @@ class ListedFiles(SourceFiles):
         fetched += [(f, -1) for f in (*(moved[p] for p in gone), *self._dropped.values())]
         cleaned = [f for f in finished if self.policy.cleans and f.size]
         forgotten = {f.path for f in cleaned if self.policy.forgets}
+        if self.policy.versioned:  # files that are taken back do not come again, or as new ones
+            forgotten |= {f.path for f in finished if not f.size}
         listed = [(f, 0 if f.path in self._read_before else 1) for f in finished if f.path not in forgotten]
         listed += [(self._read_before[p], -1) for p in sorted(forgotten & self._read_before.keys())]
         tables = [Part(self._fetch.id, fetched_rows(self._fetch, fetched), self._fetch.ops)] if fetched else []
         if listed:
             tables.append(Part(self._list.id, listed_rows(self._list, listed), self._list.ops))
-        if forgotten:
+        if forgotten and cleaned:
             rows = listed_rows(self._cleaned, [(f, 1) for f in cleaned])
             tables.append(Part(self._cleaned.id, rows, self._cleaned.ops))
         if cleaned:

@@ -37,6 +37,8 @@ class Limits:
         The bytes of a file are cut evenly for so many readers.
     suspects : bool
         Admit only files that could not be read before; otherwise only the other files.
+    together : bool
+        All files are admitted, also those that could not be read before, in the same epoch.
     evenly : bool
         All files get their share of the bytes, by what waits of them, and readers are shared by files; else the first
         ones are read first, each by all readers.
@@ -48,6 +50,7 @@ class Limits:
     tasks: int = 1
     suspects: bool = False
     evenly: bool = False
+    together: bool = False
 
 
 class Progress:
@@ -104,7 +107,7 @@ class Progress:
         for path in self.waiting:
             file = self.known[path]
             suspect = file.attempts > 0
-            if suspect != limits.suspects or (suspect and (file.retry_at or 0) > now):
+            if not limits.together and (suspect != limits.suspects or (suspect and (file.retry_at or 0) > now)):
                 if self.ordered and suspect:
                     break
                 continue

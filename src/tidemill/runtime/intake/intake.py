@@ -237,6 +237,11 @@ class Intake:
         self._sealed.open_again()
         self._lists.list_all(self._followed(), self._sealed.version.epoch)
 
+    @property
+    def unlisted(self) -> list[TidemillError]:
+        """Why locations could not be listed since the last full listing began."""
+        return self._lists.unlisted
+
     def go_on(self) -> None:
         """Go on with listings that waited for room."""
         self._lists.go_on(self._followed(), self._sealed.version.epoch)

@@ -77,7 +77,8 @@ class LocationList:
         self._pass: Iterator[list[FileInfo]] | None = None
         self._full = False
         self._ended_at = -1e9
-        self._has_ended = full_listing_at is not None or bool(cursors)
+        checked = location.delta is not None or location.topics is not None  # when the table was created
+        self._has_ended = full_listing_at is not None or bool(cursors) or checked
         self._pause = 0.0
 
     @property
@@ -110,29 +111,18 @@ class LocationList:
             if age < self._pause or not self._due(age >= seconds):
                 return None
             self.begin(full=self.location.queue is not None)
-        try:
-            self.go_on()
-        except TidemillError as error:
-            self._pass, self._ended_at = None, time.monotonic()
-            if not self._has_ended or not error.number.startswith("TM5"):
-                raise
-            self._pause = min(max(2 * self._pause, 1.0), _LONGEST_PAUSE)
-            return error.message()
-        return None
+        error = self.go_on()
+        return None if error is None else error.message()
 
     def _due(self, old: bool) -> bool:
         if self.location.queue is None:
             return old or all(t.done for t in self.tables)
         return self.full_listing_at is None or not 0 <= time.time() - self.full_listing_at < self.full_listing_every
 
-    def list_all(self) -> None:
-        """Begin a full listing, as far as there is room. Errors as listing the location."""
+    def list_all(self) -> TidemillError | None:
+        """Begin a full listing, as far as there is room. As :meth:`go_on`."""
         self.begin(full=True)
-        try:
-            self.go_on()
-        except BaseException:
-            self._pass = None
-            raise
+        return self.go_on()
 
     def begin(self, full: bool) -> None:
         """Begin a pass."""
@@ -147,8 +137,30 @@ class LocationList:
         else:
             self._pass = self._local() if self.location.local else self.location.pages()
 
-    def go_on(self) -> None:
-        """Take pages while all tables have room. Errors as listing the location."""
+    def go_on(self) -> TidemillError | None:
+        """Take pages while all tables have room.
+
+        Returns
+        -------
+        TidemillError or None
+            Why a location that has been listed before could not be listed now; it is asked again.
+
+        Raises
+        ------
+        TidemillError
+            As listing the location, when it has never been listed: its path may be wrong.
+        """
+        try:
+            self._take_pages()
+        except TidemillError as error:
+            self._ended_at = time.monotonic()
+            if not self._has_ended or not error.number.startswith("TM5"):
+                raise
+            self._pause = min(max(2 * self._pause, 1.0), _LONGEST_PAUSE)
+            return error
+        return None
+
+    def _take_pages(self) -> None:
         try:
             while self._pass is not None and all(t.room > 0 for t in self.tables):
                 page = next(self._pass, None)
@@ -169,7 +181,8 @@ class LocationList:
 
     def _newest_version(self, log: DeltaLog) -> Iterator[list[FileInfo]]:
         """The files of a new version in one page, with those of earlier ones that it does not have, without bytes."""
-        if self._version is not None and log.is_newest(self._version):
+        troubled = any(table.troubled for table in self.tables)
+        if self._version is not None and not troubled and log.is_newest(self._version):
             self._lists_all = False
             return
         version, infos = log.files()

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tidemill.errors import TidemillError
 from tidemill.objectstore.queue_options import Queue
 from tidemill.runtime.files import file_warnings
 from tidemill.runtime.files.file_progress import cursor_rows, cursor_table
@@ -31,6 +32,11 @@ class Lists:
         What :meth:`to_json` gave with the newest sealed version.
     allowed : AllowedPaths
         What may be listed.
+
+    Attributes
+    ----------
+    unlisted : list of TidemillError
+        Why locations could not be listed since the last full listing began.
     """
 
     def __init__(self, kept: Mapping[str, Sequence[Any]], allowed: AllowedPaths) -> None:
@@ -42,6 +48,7 @@ class Lists:
         self._full_listings: dict[str, tuple[str, float]] = {t: (str(q), float(at)) for t, (q, at) in kept.items()}
         self._to_receive: set[Queue] = set()
         self._warnings: list[str] = []
+        self.unlisted: list[TidemillError] = []
 
     def copy(self) -> Lists:
         """The same, to return to when a statement fails."""
@@ -97,9 +104,11 @@ class Lists:
         self.note_changed(followed)
 
     def list_all(self, followed: Followed, epoch: int) -> None:
-        """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`."""
-        for lister in self._listers(followed):
-            lister.list_all()
+        """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`.
+
+        Errors as listing a location for the first time; later they are in ``unlisted``, and other locations go on.
+        """
+        self.unlisted = [error for lister in self._listers(followed) if (error := lister.list_all()) is not None]
         self._to_receive = {location.queue for location in self._locations if location.queue is not None}
         self.go_on(followed, epoch)
         self.note_changed(followed)
@@ -107,7 +116,9 @@ class Lists:
     def go_on(self, followed: Followed, epoch: int) -> None:
         """Go on with listings that waited for room; a queue is read when all its locations are listed."""
         for lister in self._listers(followed):
-            lister.go_on()
+            error = lister.go_on()
+            if error is not None:
+                self.unlisted.append(error)
         for listener, listers in self._listeners():
             queue = listers[0].location.queue
             if queue in self._to_receive and not any(p.under_way for p in listers):

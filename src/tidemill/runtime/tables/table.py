@@ -233,7 +233,12 @@ class Table:
     @property
     def location(self) -> Location:
         """Where its files are. Errors as :func:`location_of`."""
-        return location_of(self.path, self.options, self.bounds, self.of_delta)
+        return location_of(self.path, self.options, self.bounds, self._delta_columns())
+
+    def _delta_columns(self) -> list[str] | None:
+        """The columns that a Delta table has to have; None for other tables."""
+        metadata = metadata_name(self.options)
+        return [name for name in self.declared.names if name != metadata] if self.of_delta else None
 
     @property
     def backfill_seconds(self) -> float:

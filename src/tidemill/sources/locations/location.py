@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Union
@@ -242,10 +242,13 @@ def pattern_of(path: str) -> str:
     return f"{store}/{key}"
 
 
-def location_of(path: str, options: Mapping[str, str], bounds: str = "", of_delta: bool = False) -> Location:
+def location_of(
+    path: str, options: Mapping[str, str], bounds: str = "", of_delta: Sequence[str] | None = None
+) -> Location:
     """The location of a table's files; names of options in lower case. Errors as parsing these and the path.
 
-    ``bounds`` says of partitions where they begin and end for this table; ``of_delta`` that a Delta table is there.
+    ``bounds`` says of partitions where they begin and end for this table; ``of_delta`` that a Delta table is there,
+    and which columns it must have.
     """
     if scheme_of(path) == GENERATOR_SCHEME:
         return Location(path, pace=parse_pace(options))
@@ -257,8 +260,9 @@ def location_of(path: str, options: Mapping[str, str], bounds: str = "", of_delt
             if option.key in options:
                 raise option.bad(options[option.key], "leave it out: the connector has no directories")
         return Location(pattern, parse_filters(options), offered=lookup(pattern, options))
-    if of_delta:
-        return Location(pattern, connection=parse_connection(options, pattern), delta=delta_log(pattern, options))
+    if of_delta is not None:
+        log = delta_log(pattern, options, of_delta)
+        return Location(pattern, connection=parse_connection(options, pattern), delta=log)
     connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
     return Location(pattern, parse_filters(options), connection, queue=queue)
 
