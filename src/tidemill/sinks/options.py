@@ -12,7 +12,7 @@ MODE = Option(
     choice(CHANGES, SNAPSHOT, MERGE),
     CHANGES,
     "`changes`: rows with their weights, epoch by epoch; `snapshot`: all rows of the view, in place of those before; "
-    "`merge`, INTO delta: the table is kept equal to the view, by `keyColumns`",
+    "`merge`, INTO delta or postgres: the table is kept equal to the view, by `keyColumns`",
 )
 INITIAL_SNAPSHOT = Option(
     "initialSnapshot",

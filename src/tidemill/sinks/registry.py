@@ -12,11 +12,12 @@ from tidemill.sinks.delta import DELTA
 from tidemill.sinks.files import JSON, PARQUET
 from tidemill.sinks.kafka import KAFKA
 from tidemill.sinks.options import MODE, SINK_OPTIONS
+from tidemill.sinks.postgres import POSTGRES
 from tidemill.sinks.target import EPOCH, TargetKind, bad_location
 from tidemill.sinks.tcp import TCP
 from tidemill.sinks.webhook import WEBHOOK
 
-TARGETS: Mapping[str, TargetKind] = {kind.name: kind for kind in (PARQUET, JSON, DELTA, KAFKA, TCP, WEBHOOK)}
+TARGETS: Mapping[str, TargetKind] = {kind.name: kind for kind in (PARQUET, JSON, DELTA, KAFKA, POSTGRES, TCP, WEBHOOK)}
 """All kinds of targets."""
 
 SINK_GROUPS: tuple[OptionGroup, ...] = (SINK_OPTIONS, *(kind.options for kind in TARGETS.values()))

@@ -91,6 +91,11 @@ class Place:
         TidemillError
             TM5110 and TM5111 as the server answers, also within.
         """
+        with self.numbered(), closing(self.opened(replication)) as connection:
+            yield connection
+
+    def opened(self, replication: bool = False) -> psycopg.Connection[Any]:
+        """As :meth:`connected`, to be closed by the caller, with the errors of the client."""
         options = dict(self.options)
         server = URL.of(options)
         assert server is not None, "checked before"
@@ -101,8 +106,7 @@ class Place:
         if replication:
             given["replication"] = "database"
         conninfo = make_conninfo(**{name: value for name, value in given.items() if value})
-        with self.numbered(), closing(psycopg.connect(conninfo, autocommit=True)) as connection:
-            yield connection
+        return psycopg.connect(conninfo, autocommit=True)
 
     @contextmanager
     def numbered(self) -> Iterator[None]:

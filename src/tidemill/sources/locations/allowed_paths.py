@@ -86,7 +86,7 @@ class AllowedPaths:
         """TM5045 when a sink must not write to a path or URL, or to the server of a store that its options name."""
         if not self._given:
             return
-        places = _brokers(options) or [location]  # a topic is where its brokers are
+        places = [*_brokers(options), *servers_of(options)] or [location]  # a topic is where its brokers are
         for text in (*places, *places_of(options), *(options[name] for name in _SERVERS if name in options)):
             if not self._has(text if _is_url(text) else local_pattern(text)):
                 raise self.outside(f"{text} of sink {sink}")
