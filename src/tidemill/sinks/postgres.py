@@ -269,7 +269,7 @@ def _resolved(text: str) -> str:
 def _check(options: Mapping[str, str], schema: Schema) -> None:
     _library()
     if URL.of(options) is None:
-        raise TidemillError("TM4003", f"bad value of option {URL.name}", got="none", hint=URL.kind.wanted)
+        raise URL.bad("none", URL.kind.wanted)
     keys = key_columns(KEY_COLUMNS.of(options), schema)
     if (MODE.of(options) == MERGE) != bool(keys):
         raise KEY_COLUMNS.bad(str(KEY_COLUMNS.of(options)), f"the key of a row, with mode '{MERGE}' and no other")

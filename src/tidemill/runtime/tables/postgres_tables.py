@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from tidemill.connectors.postgres.errors import not_installed, unfit
 from tidemill.connectors.postgres.options import POSTGRES_OPTIONS, TABLE, URL, servers_of
-from tidemill.errors import TidemillError
 from tidemill.formats.postgres.format import POSTGRES
 from tidemill.options.option import lowered
 from tidemill.options.tables import METADATA_COLUMN, PATH, RETAIN_BYTES, STATIC
@@ -39,12 +38,7 @@ def with_postgres_columns(statement: CreateTable) -> CreateTable:
             raise option.bad(options[option.key], hint)
     for required in (URL, TABLE):
         if required.key not in options:
-            raise TidemillError(
-                "TM4003",
-                f"bad value of option {required.name}",
-                got="none",
-                hint=f"{required.kind.wanted}: a table USING postgres needs url and dbtable",
-            )
+            raise required.bad("none", f"{required.kind.wanted}: a table USING postgres needs url and dbtable")
     try:
         from tidemill.connectors.postgres.server import place_of, wanted_columns
     except ImportError as error:
