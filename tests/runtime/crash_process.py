@@ -42,7 +42,7 @@ def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
         with killed_at(point, calls, end):
             while mill.advance() is not None:
                 mill.checkpoint()
-    sys.exit("it was not killed")
+        sys.exit(f"it was not killed; {mill.warnings()}")
 
 
 if __name__ == "__main__":
