@@ -434,11 +434,20 @@ class Mill:
         TidemillError
             Whatever an epoch raises; and at the end as :meth:`check_listed`.
         """
-        self.backlog()
-        while (report := self.advance_known()) is not None or self.wait_for_files():
-            if report is not None:
-                yield report
+        more = True
+        while more:
+            self.backlog()
+            more = False
+            while (report := self.advance_known()) is not None or self.wait_for_files():
+                if report is not None:
+                    more = self.spool_was_full
+                    yield report
         self.check_listed()
+
+    @property
+    def spool_was_full(self) -> bool:
+        """Whether :meth:`backlog` left out what there was no room for; it is to be called again after some epochs."""
+        return self._open().spool_was_full
 
     def check_listed(self) -> None:
         """Check that all places were asked for input since :meth:`backlog` was called; others were read.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows
 
+_FULL = "ALTER TABLE {} REPLICA IDENTITY FULL"
 Connection = psycopg.Connection[Any]
 TEXTS = ("", "a,b", 'say "so"', "two\nlines", "\\N", "naïve ↯", None, "x" * 5000)
 
@@ -383,3 +385,130 @@ def test_what_is_refused(server: PostgresServer, table: str, mill_factory: MillF
             time.sleep(0.1)
         mill.sql("DROP MATERIALIZED VIEW v")
         mill.sql("DROP TABLE t")
+
+
+def test_slots_of_others_stay(server: PostgresServer, table: str, mill_factory: MillFactory) -> None:
+    """Names that are taken are refused, and nothing of others is dropped; a slot of the table's own is made anew."""
+    mill = mill_factory()
+    with server.connect() as connection:
+        create(connection, table)
+        connection.execute("SELECT pg_create_logical_replication_slot('theirs', 'pgoutput')")
+        connection.execute(f"CREATE PUBLICATION theirs2 FOR TABLE {table}".encode())
+        for slot in ("theirs", "theirs2"):
+            statement = f"CREATE TABLE t USING postgres OPTIONS ({server.options(table, slot=slot)})"
+            assert refused(mill, statement).number == "TM5112"
+        assert connection.execute("SELECT 1 FROM pg_publication WHERE pubname = 'theirs2'").fetchall() == [(1,)]
+        follow(mill, server, table, slot="ours")
+        wait_until(lambda: list((mill_path(mill) / "spool").glob("*/*.segment")) != [])
+        mill.close()
+        spool = next((mill_path(mill) / "spool").iterdir())
+        for segment in spool.glob("*.segment"):  # as if it had been killed while rows were copied
+            segment.unlink()
+            segment.with_suffix(".marks").unlink(missing_ok=True)
+        connection.execute(f"INSERT INTO {table} VALUES (1, 1, 'a')".encode())
+        mill = mill_factory()
+        drain(mill)
+        assert counted(mill.read("rows")) == Counter([(1, 1, "a")])
+        mill.sql("DROP MATERIALIZED VIEW rows")
+        mill.sql("DROP TABLE t")
+        slots = connection.execute("SELECT slot_name FROM pg_replication_slots WHERE slot_name IN ('theirs', 'ours')")
+        assert slots.fetchall() == [("theirs",)]
+        connection.execute("SELECT pg_drop_replication_slot('theirs')")
+        connection.execute("DROP PUBLICATION theirs2")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def mill_path(mill: Mill) -> Path:
+    return Path(str(mill.root))
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (["ALTER TABLE {} RENAME TO {}_old", "CREATE TABLE {} (LIKE {}_old)", _FULL], "another table"),
+        (["ALTER TABLE {} RENAME TO {}_old"], "no such table"),
+        (["ALTER TABLE {} DROP COLUMN v, ADD COLUMN w bigint", "ALTER TABLE {} RENAME w TO v"], "column v"),
+        (["ALTER TABLE {} ALTER v TYPE int"], "column v"),
+        (["ALTER TABLE {} ALTER id TYPE numeric(10, 2)"], "column id"),
+        (["ALTER TABLE {} REPLICA IDENTITY DEFAULT"], "old row"),
+        (["ALTER PUBLICATION p_{} DROP TABLE {}"], "publication"),
+        (["ALTER PUBLICATION p_{} SET (publish = 'insert')"], "publication"),
+    ],
+)
+def test_tables_that_change_at_the_server(
+    server: PostgresServer, table: str, mill_factory: MillFactory, statements: list[str], said: str
+) -> None:
+    """An error that stays, and no wrong rows; other tables go on."""
+    mill = mill_factory()
+    with server.connect() as connection:
+        create(connection, table)
+        connection.execute(f"INSERT INTO {table} VALUES (1, 1, 'a')".encode())
+        connection.execute(f"CREATE PUBLICATION p_{table} FOR TABLE {table}".encode())
+        follow(mill, server, table, publication=f"p_{table}")
+        drain(mill)
+        for statement in statements:
+            connection.execute(statement.replace("{}", table).encode())
+        with pytest.raises(TidemillError) as raised:
+            for _ in range(20):  # a publication is looked at every five seconds
+                drain(mill)
+                time.sleep(0.5)
+        assert (raised.value.number, said in raised.value.message()) == ("TM5112", True), raised.value
+        assert counted(mill.read("rows")) == Counter([(1, 1, "a")])
+        connection.execute(f"DROP PUBLICATION p_{table}".encode())
+        connection.execute(f"DROP TABLE IF EXISTS {table}_old".encode())
+
+
+def test_a_full_spool(table: str, mill_factory: MillFactory) -> None:
+    """The server can be stopped meanwhile, and in the end all is read, by one drain."""
+    server = PostgresServer()
+    mill = mill_factory()
+    with server.connect() as connection:
+        create(connection, table)
+        statement = f"CREATE TABLE t USING postgres OPTIONS ({server.options(table, maxSpoolBytes='1m')})"
+        mill.sql(statement)
+        for _ in range(6):
+            more = f"INSERT INTO {table} SELECT i, i, repeat('z', 100) FROM generate_series(1, 10000) i"
+            connection.execute(more.encode())
+        time.sleep(1.5)
+    server.stop()
+    server.start()
+    mill.sql("CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM t")
+    drained(mill)
+    assert mill.read("n").to_pylist() == [{"n": 60000, "d": 10000}]
+    mill.close()
+    server.close()
+
+
+def test_what_else_is_refused(server: PostgresServer, table: str, mill_factory: MillFactory) -> None:
+    """Tables whose rows, or changes, would not be all there."""
+    mill = mill_factory()
+    with server.connect() as connection:
+        connection.execute(f'CREATE TABLE {table} (id int, "__op" text)'.encode())
+        connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
+        statement = f"CREATE TABLE t USING postgres OPTIONS ({server.options(table)})"
+        assert refused(mill, statement).number == "TM5112"
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN __op, SET UNLOGGED".encode())
+        assert refused(mill, statement).number == "TM5112"
+        connection.execute(f"ALTER TABLE {table} SET LOGGED, ENABLE ROW LEVEL SECURITY".encode())
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN REPLICATION")
+        connection.execute(f"GRANT SELECT ON {table} TO reader".encode())
+        connection.execute(f"CREATE POLICY few ON {table} USING (id < 3)".encode())
+        connection.execute(f"CREATE PUBLICATION p_{table} FOR TABLE {table}".encode())
+        options = server.options(table, publication=f"p_{table}").replace("user 'postgres'", "user 'reader'")
+        mill.sql(f"CREATE TABLE t USING postgres OPTIONS ({options})")
+        mill.sql("CREATE MATERIALIZED VIEW rows AS SELECT * FROM t")
+        with pytest.raises(TidemillError) as raised:
+            drain(mill)
+        assert raised.value.number == "TM5111"
+        mill.sql("DROP MATERIALIZED VIEW rows")
+        mill.sql("DROP TABLE t")
+        connection.execute(f"DROP PUBLICATION p_{table}".encode())
+        connection.execute(b"DROP OWNED BY reader")
+        connection.execute("DROP ROLE reader")

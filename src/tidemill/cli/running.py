@@ -48,7 +48,7 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     before that end is read, too.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
-    awaited = once and mill.awaits_input()
+    awaited, more = once and mill.awaits_input(), False
     display.working("looking for input")
     display.begin(mill.backlog())
     display.working("reading")
@@ -59,10 +59,14 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
             display.working("" if report is None else "reading")
             if report is not None:
                 display.add(report)
+                more = mill.spool_was_full
             elif awaited:
                 time.sleep(_POLL_SECONDS)
                 awaited = mill.awaits_input()
                 mill.backlog()  # a listing after the end finds what arrived before it
+            elif once and more:
+                mill.backlog()
+                more = False
             elif once:
                 display.warn(mill.warnings())
                 if not mill.wait_for_files():

@@ -31,6 +31,21 @@ def unfit(where: str, what: str, hint: str) -> TidemillError:
     return TidemillError("TM5112", "a table of PostgreSQL cannot be followed", got=f"{where}: {what}", hint=hint)
 
 
+def changed_shape(where: str, what: str) -> TidemillError:
+    """TM5112: a table is not the one any more that was begun with."""
+    return unfit(where, what, "DROP TABLE, and create it again: it begins with the rows and columns that there are")
+
+
+def left_over(where: str, slot: str, said: str) -> TidemillError:
+    """TM5117: a slot nobody reads, which keeps the server's log."""
+    return TidemillError(
+        "TM5117",
+        "the slot of a table that was dropped is still at the server",
+        got=f"{where}: {said}",
+        hint=f"SELECT pg_drop_replication_slot('{slot}'); and DROP PUBLICATION {slot}, unless it was given",
+    )
+
+
 def changes_gone(where: str, what: str) -> TidemillError:
     """TM5113: changes between the last one that was read and the next one are not there."""
     return TidemillError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidemill.errors import TidemillError
@@ -105,10 +105,11 @@ PUBLICATION = Option(
 SPOOL_BYTES = Option(
     "maxSpoolBytes", size(least="1m"), 1 << 30, "how much may wait to be read, before the server waits", shown="1g"
 )
+RETAINED: Option[int | None] = replace(RETAIN_BYTES, default=None, shown="all")
 POSTGRES_OPTIONS = OptionGroup(
     "PostgreSQL",
     "Tables `USING postgres`. See docs/databases.md.",
-    (URL, TABLE, USER, PASSWORD, SLOT, PUBLICATION, SPOOL_BYTES, RETAIN_BYTES),
+    (URL, TABLE, USER, PASSWORD, SLOT, PUBLICATION, SPOOL_BYTES, RETAINED),
 )
 
 

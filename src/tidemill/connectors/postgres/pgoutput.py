@@ -36,6 +36,7 @@ class Relation:
     name: str
     replica_identity: str
     columns: tuple[str, ...]
+    type_ids: tuple[int, ...]
 
 
 def parse_relation(message: bytes) -> Relation:
@@ -43,12 +44,13 @@ def parse_relation(message: bytes) -> Relation:
     (oid,) = struct.unpack_from(">I", message, 1)
     schema, name, rest = message[5:].split(b"\0", 2)
     (count,) = struct.unpack_from(">H", rest, 1)
-    columns, at = [], 3
+    columns, type_ids, at = [], [], 3
     for _ in range(count):
         end = rest.index(b"\0", at + 1)
         columns.append(rest[at + 1 : end].decode())
+        type_ids.append(struct.unpack_from(">I", rest, end + 1)[0])
         at = end + 9
-    return Relation(oid, schema.decode() or "pg_catalog", name.decode(), chr(rest[0]), tuple(columns))
+    return Relation(oid, schema.decode() or "pg_catalog", name.decode(), chr(rest[0]), tuple(columns), tuple(type_ids))
 
 
 def commit_end(message: bytes) -> int:

@@ -72,9 +72,15 @@ class Replication:
             elif found or (left := until - time.monotonic()) <= 0:
                 break
             else:
-                select.select([self._pg.socket], [], [], left)
+                self._ready(select.POLLIN, left)
                 self._pg.consume_input()
         return found
+
+    def _ready(self, event: int, seconds: float) -> None:
+        """Wait until the connection can be read from, or written to."""
+        poll = select.poll()
+        poll.register(self._pg.socket, event)
+        poll.poll(seconds * 1000)
 
     def _take(self, data: bytes, found: list[bytes]) -> None:
         if data[0] == _XLOG:
@@ -89,7 +95,7 @@ class Replication:
         now = int((time.time() - 946_684_800) * 1_000_000)  # microseconds since 2000
         self._pg.put_copy_data(b"r" + struct.pack(">QQQqB", position, position, position, now, answer))
         while self._pg.flush():
-            select.select([], [self._pg.socket], [], 1.0)
+            self._ready(select.POLLOUT, 1.0)
         self._asked = False
 
     @property

@@ -33,7 +33,10 @@ _TYPES: dict[str, pa.DataType] = {
 }
 """Columns of tables that declare none; all other types are STRING, as PostgreSQL writes their values."""
 
-_SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c extra_float_digits=3 -c bytea_output=hex -c statement_timeout=0"
+_SESSION = (
+    "-c TimeZone=UTC -c DateStyle=ISO -c extra_float_digits=3 -c bytea_output=hex -c statement_timeout=0 "
+    "-c row_security=off"
+)
 _UNCONSTRAINED = pa.decimal128(38, 18)
 """Of NUMERIC without a precision, as in Spark."""
 
@@ -49,11 +52,23 @@ class Column:
         That of a table which declares none.
     kind : int
         How its values are written: :mod:`tidemill.connectors.postgres.pgoutput`.
+    number, type_id : int
+        Its place in the table, and its type, at the server.
     """
 
     name: str
     type: pa.DataType
     kind: int
+    number: int
+    type_id: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table at a server: its identifier, which another one of the same name does not have, and its columns."""
+
+    oid: int
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
@@ -119,8 +134,8 @@ class Place:
             denied = isinstance(error, codes) or any(part in said for part in _DENIED)
             raise (refused if denied else no_answer)(self.shown, said) from error
 
-    def columns(self, connection: psycopg.Connection[Any]) -> list[Column]:
-        """The columns of the table, in order.
+    def shape(self, connection: psycopg.Connection[Any]) -> Shape:
+        """The table as it is now.
 
         Raises
         ------
@@ -129,7 +144,8 @@ class Place:
         """
         schema, name = self.table
         found = connection.execute(
-            "SELECT c.oid, c.relkind, c.relreplident FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "SELECT c.oid, c.relkind, c.relreplident, c.relpersistence FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = %s AND c.relname = %s",
             (schema, name),
         ).fetchone()
@@ -137,9 +153,11 @@ class Place:
             raise unfit(
                 self.shown, "there is no such table", "create it, or check dbtable: names keep their case in quotes"
             )
-        oid, kind, identity = found
+        oid, kind, identity, persistence = found
         if kind != "r":
             raise unfit(self.shown, "it is no plain table", "dbtable names a table, of a partitioned one a partition")
+        if persistence != "p":
+            raise unfit(self.shown, "it is UNLOGGED or TEMPORARY", "its changes are not in the log: a plain table")
         if identity != "f":
             hint = (
                 f"ALTER TABLE {self.identifier.as_string()} REPLICA IDENTITY FULL: changes say the whole old row then"
@@ -153,13 +171,18 @@ class Place:
                 "wal_level = logical in postgresql.conf",
             )
         rows = connection.execute(
-            "SELECT a.attname, COALESCE(b.typname, t.typname), "
-            "CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END "
+            "SELECT a.attname, CASE WHEN n.nspname = 'pg_catalog' THEN COALESCE(b.typname, t.typname) ELSE '' END, "
+            "CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END, a.attnum, a.atttypid "
             "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype "
+            "JOIN pg_namespace n ON n.oid = COALESCE(b.typnamespace, t.typnamespace) "
             "WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum",
             (oid,),
         )
-        return [Column(name, _type(typname, typmod), _KINDS.get(typname, PLAIN)) for name, typname, typmod in rows]
+        columns = [
+            Column(name, _type(type_, modifier), _KINDS.get(type_, PLAIN), number, type_id)
+            for name, type_, modifier, number, type_id in rows
+        ]
+        return Shape(oid, tuple(columns))
 
 
 def wanted_columns(place: Place, there: Sequence[Column], names: Sequence[str]) -> list[Column]:

@@ -19,6 +19,23 @@ def slot_exists(connection: Connection, slot: str) -> bool:
     return connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchone() is not None
 
 
+def publication_exists(connection: Connection, name: str) -> bool:
+    """Whether there is a publication of a name."""
+    return connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone() is not None
+
+
+def check_names(connection: Connection, place: Place, slot: str, publication: str) -> None:
+    """TM5112 where the slot of an option is there already, or a publication of its name; empty for those left out."""
+    if slot and slot_exists(connection, slot):
+        hint = f"another name; or SELECT pg_drop_replication_slot('{slot}') if nobody needs it"
+        raise unfit(place.shown, f"there is a slot {slot} already", hint)
+    if publication:
+        check_publication(connection, place, publication)
+    elif slot and publication_exists(connection, slot):
+        hint = f"another slot; or the option publication '{slot}' if it has the whole table"
+        raise unfit(place.shown, f"there is a publication {slot} already", hint)
+
+
 def drop_slot(connection: Connection, slot: str) -> None:
     """Drop a slot, if it is there."""
     connection.execute(

@@ -35,6 +35,7 @@ class Captures:
         self._spools = spools
         self._captures: dict[str, PostgresCapture] = {}
         self._warnings: list[str] = []
+        self.full = False
 
     def use(self, catalog: Catalog, created: str = "") -> None:
         """Follow the tables of a catalog and no others; slots of dropped tables are dropped.
@@ -82,20 +83,13 @@ class Captures:
         Returns
         -------
         list of TidemillError
-            Why tables that have been followed cannot be followed now.
-
-        Raises
-        ------
-        TidemillError
-            As :meth:`PostgresCapture.wait`, of a table that has never been followed.
+            Why tables cannot be followed now. Attribute ``full`` says whether one waits until its spool is read.
         """
-        errors = []
+        errors, self.full = [], False
         for capture in self._captures.values():
             try:
-                capture.wait(_LONGEST_WAIT)
+                self.full |= not capture.wait(_LONGEST_WAIT)
             except TidemillError as error:
-                if not capture.begun:
-                    raise
                 errors.append(error)
         return errors
 

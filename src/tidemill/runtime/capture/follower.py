@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tidemill.connectors.postgres.errors import truncated, unfit
+from tidemill.connectors.postgres.errors import changed_shape, truncated, unfit
 from tidemill.connectors.postgres.pgoutput import (
     NO_OLD_ROW,
     TRUNCATED,
@@ -43,12 +43,12 @@ class Follower:
     stream : Replication
         Started there.
     slot : str
+    oid : int
+        Of the table at the server.
     columns : sequence of Column
-        Those of the table, in order.
+        Those of the table, in order, as they were when it was begun.
     spool : PositionedSpool
     position : int
-    waits : callable
-        Whether too much waits to be read, so that nothing more is to be received.
     moved : callable
         Told up to where everything is in the spool.
     """
@@ -58,16 +58,16 @@ class Follower:
         place: Place,
         stream: Replication,
         slot: str,
+        oid: int,
         columns: Sequence[Column],
         spool: PositionedSpool,
         position: int,
-        waits: Callable[[], bool],
         moved: Callable[[int], None],
     ) -> None:
         self._place, self._stream, self._slot = place, stream, slot
-        self._columns, self._spool = columns, spool
+        self._oid, self._columns, self._spool = oid, columns, spool
         self.position = position
-        self._waits, self._moved = waits, moved
+        self._moved = moved
         self._kinds = np.array([c.kind for c in columns], np.uint8)
         self._relation: Relation | None = None
         self._places = np.empty(0, np.int64)
@@ -90,11 +90,8 @@ class Follower:
             TM5112 when the table cannot be followed any more, TM5114 when it was truncated; others as the server and
             the root. What is not in the spool by then is received again.
         """
-        if self._waits():
-            time.sleep(_RECEIVE_SECONDS)
-        else:
-            for message in self._stream.receive(_RECEIVE_SECONDS):
-                self._take(message)
+        for message in self._stream.receive(_RECEIVE_SECONDS):
+            self._take(message)
         self._commit_if_due()
         self._answer(asked)
 
@@ -115,15 +112,18 @@ class Follower:
         elif type_ == _RELATION:
             self._make_lines()
             relation = parse_relation(message)
-            if (relation.schema, relation.name) == self._place.table:
+            if relation.oid == self._oid:
                 self._describe(relation)
 
     def _describe(self, relation: Relation) -> None:
         """Take over the shape of the table from here on."""
+        if (relation.schema, relation.name) != self._place.table:
+            raise changed_shape(self._place.shown, f"it was renamed to {relation.schema}.{relation.name}")
+        types = dict(zip(relation.columns, relation.type_ids, strict=True))
         for column in self._columns:
-            if column.name not in relation.columns:
-                hint = "DROP TABLE, and create it again without the column; or add it again"
-                raise unfit(self._place.shown, f"its column {column.name} has gone", hint)
+            if types.get(column.name) != column.type_id:
+                what = "has another type" if column.name in types else "has gone"
+                raise changed_shape(self._place.shown, f"its column {column.name} {what}")
         self._relation = relation
         self._places = np.array([relation.columns.index(c.name) for c in self._columns], np.int64)
 

@@ -6,15 +6,18 @@ behind them. They are appended as one batch, so whatever breaks off, the last li
 
 from __future__ import annotations
 
+import json
 import mmap
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
+from tidemill.connectors.postgres.server import Shape
 from tidemill.errors import TidemillError
 from tidemill.sources.sockets.spool import Spool
 
+_CLAIM = "slot.json"
 _IN_MEMORY = 64 << 20
 _SYNC_SECONDS = 1.0
 
@@ -46,6 +49,26 @@ class PositionedSpool:
         """The slot, and the position up to which its changes are in the spool; None for an empty one."""
         slot, _, position = self._spool.last_line().decode().removeprefix("#").partition(" ")
         return (slot, int(position)) if position else None
+
+    def claim(self, slot: str, shape: Shape) -> None:
+        """Note which slot is that of this spool, before it is created, and what the table is like. TM5116."""
+        columns = [[c.name, c.number, c.type_id] for c in shape.columns]
+        text = json.dumps({"slot": slot, "oid": shape.oid, "columns": columns})
+        staged = self._spool.directory / f".{_CLAIM}"
+        try:
+            staged.write_text(text)
+            staged.replace(self._spool.directory / _CLAIM)
+        except OSError as error:
+            raise _unwritable(self._spool, error) from error
+
+    @property
+    def claimed(self) -> dict[str, Any] | None:
+        """What :meth:`claim` noted: ``slot``, ``oid``, and ``columns`` with name, number and type; None for nothing."""
+        try:
+            found: dict[str, Any] = json.loads((self._spool.directory / _CLAIM).read_text())
+        except FileNotFoundError:
+            return None
+        return found
 
     def add(self, lines: bytes) -> None:
         """Add whole lines. TM5116 when they cannot be kept."""

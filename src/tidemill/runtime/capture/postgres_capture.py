@@ -7,25 +7,27 @@ the server sends again what is not acknowledged, and the spool says up to where 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
-from tidemill.connectors.postgres.errors import no_answer, unfit
+from tidemill.connectors.postgres.errors import changed_shape, left_over, no_answer
 from tidemill.connectors.postgres.options import PUBLICATION, SLOT, SPOOL_BYTES
 from tidemill.connectors.postgres.pgoutput import BOOLEAN, PLAIN
 from tidemill.connectors.postgres.replication import Replication, parse_position
-from tidemill.connectors.postgres.server import Column, Place, place_of, wanted_columns
+from tidemill.connectors.postgres.server import Column, Place, Shape, place_of, wanted_columns
 from tidemill.connectors.postgres.slots import (
+    check_names,
     check_publication,
     check_slot,
     create_publication,
     drop_publication,
     drop_slot,
-    slot_exists,
 )
 from tidemill.errors import TidemillError
 from tidemill.runtime.capture.follower import Follower
@@ -33,7 +35,7 @@ from tidemill.runtime.capture.positioned_spool import PositionedSpool
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.sockets.spool import Spool
 
-_LONGEST_PAUSE, _ENDING_SECONDS = 30.0, 15.0
+_LONGEST_PAUSE, _ENDING_SECONDS, _CHECK_SECONDS = 30.0, 15.0, 5.0
 
 
 class _StoppedError(Exception):
@@ -67,6 +69,8 @@ class PostgresCapture:
         self._state = threading.Condition()
         self._through = 0
         self._asked = 0
+        self._connections: list[Any] = []
+        self._warned, self._pause = "", 0.0
         self._error: TidemillError | None = None
         self._warnings: list[str] = []
         self._thread = threading.Thread(target=self._run, name=f"capture of {table.name}", daemon=True)
@@ -74,8 +78,13 @@ class PostgresCapture:
 
     # -- for other threads --------------------------------------------------------------------------
 
-    def wait(self, seconds: float) -> None:
-        """Wait until all that is committed at the server now is in the spool, or too much waits to be read.
+    def wait(self, seconds: float) -> bool:
+        """Wait until all that is committed at the server now is in the spool.
+
+        Returns
+        -------
+        bool
+            False when too much waits to be read, so that not all was received.
 
         Raises
         ------
@@ -85,24 +94,21 @@ class PostgresCapture:
         place = self._place()
         with place.connected() as connection:
             row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+            self._check_shape(place, connection)
         assert row is not None
         target, until = parse_position(row[0]), time.monotonic() + seconds
         with self._state:
             self._asked += 1
             try:
-                while self._through < target and not self._waits() and self._thread.is_alive():
+                while self._error is not None or (self._through < target and not self._waits()):
                     if self._error is not None:
                         raise self._error
                     if time.monotonic() >= until:
                         raise no_answer(place.shown, f"changes were not received within {seconds:g} s")
                     self._state.wait(0.1)
+                return self._through >= target
             finally:
                 self._asked -= 1
-
-    @property
-    def begun(self) -> bool:
-        """Whether its rows are in the spool."""
-        return self._spool.end > 0
 
     def warnings(self) -> list[str]:
         """New warnings since the last call."""
@@ -113,40 +119,58 @@ class PostgresCapture:
     def close(self) -> None:
         """Stop. The server sends again what is not in the spool. May be called twice."""
         self._ended.set()
-        self._thread.join(_ENDING_SECONDS)
+        until = time.monotonic() + _ENDING_SECONDS
+        while self._thread.is_alive() and time.monotonic() < until:
+            self._thread.join(1.0)
+            for connection in list(self._connections) if self._thread.is_alive() else ():
+                with contextlib.suppress(psycopg.Error):  # it may wait for a lock, or for transactions of others
+                    connection.cancel_safe(timeout=2.0)
 
     def drop(self) -> None:
-        """Drop the slot, and a publication that was created for it; after :meth:`close`. TM5110, TM5111."""
-        place, slot = self._place(), self._slot()
-        with place.connected() as connection:
-            drop_slot(connection, slot)
-            if not PUBLICATION.of(self.table.options):
-                drop_publication(connection, slot)
+        """Drop the slot, and a publication that was created for it; after :meth:`close`. TM5117 when that failed."""
+        place, claimed = self._place(), self._positions.claimed
+        if claimed is None:
+            return
+        slot = claimed["slot"]
+        try:
+            with place.connected() as connection:
+                drop_slot(connection, slot)
+                if not PUBLICATION.of(self.table.options):
+                    drop_publication(connection, slot)
+        except TidemillError as error:
+            raise left_over(place.shown, slot, error.got) from error
 
     # -- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        pause = 0.5
         while not self._ended.is_set():
+            if self._waits():
+                self._ended.wait(0.1)
+                continue
             try:
                 self._follow()
             except _StoppedError:
                 return
             except TidemillError as error:
-                pause = 0.5 if self._error is None else min(2 * pause, _LONGEST_PAUSE)
                 self._failed(error)
-            self._ended.wait(pause)
+            except Exception as error:  # else the table would stand still, and nobody would know
+                self._failed(no_answer(self._place().shown, f"{type(error).__name__}: {error}"))
+            if self._pause:
+                self._ended.wait(self._pause)
 
     def _failed(self, error: TidemillError) -> None:
         with self._state:
-            if self._error is None or self._error.message() != error.message():
+            if self._warned != error.message():
                 self._warnings.append(error.message())
-            self._error = error
+            self._error, self._warned = error, error.message()
+            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE)
             self._state.notify_all()
 
     def _moved(self, position: int) -> None:
         with self._state:
-            self._error = None
+            self._error, self._pause = None, 0.0
+            if position > self._through:
+                self._warned = ""
             self._through = max(self._through, position)
             self._state.notify_all()
 
@@ -164,38 +188,68 @@ class PostgresCapture:
         """Follow the table until the thread is to end, or something goes wrong."""
         place, slot = self._place(), self._slot()
         publication = PUBLICATION.of(self.table.options) or slot
-        with place.connected() as control, place.connected(replication=True) as connection:
-            columns = wanted_columns(place, place.columns(control), self.table.declared.names)
+        with self._connected(place) as control, self._connected(place, replication=True) as connection:
             stream, known = Replication(connection), self._positions.reached
             if known is None:
-                position = self._begin(place, control, stream, slot, columns)
+                shape = place.shape(control)
+                position = self._begin(place, control, stream, slot, shape)
             else:
-                position = known[1]
+                shape, position = self._check_shape(place, control), known[1]
                 check_slot(control, place, slot, position)
+            check_publication(control, place, publication)
+            columns = wanted_columns(place, shape.columns, self.table.declared.names)
             stream.start(slot, publication, position)
-            self._moved(position)
-            follower = Follower(place, stream, slot, columns, self._positions, position, self._waits, self._moved)
+            follower = Follower(place, stream, slot, shape.oid, columns, self._positions, position, self._moved)
+            checked = time.monotonic()
             try:
-                while not self._ended.is_set():
+                while not self._ended.is_set() and not self._waits():
                     follower.proceed(self._asked > 0)
+                    if time.monotonic() - checked > _CHECK_SECONDS:
+                        self._check_shape(place, control)
+                        check_publication(control, place, publication)
+                        checked = time.monotonic()
             finally:
                 self._positions.abandon()
-        raise _StoppedError
+        if self._ended.is_set():
+            raise _StoppedError
 
-    def _begin(self, place: Place, control: Any, stream: Replication, slot: str, columns: Sequence[Column]) -> int:
+    @contextlib.contextmanager
+    def _connected(self, place: Place, replication: bool = False) -> Iterator[Any]:
+        """As :meth:`Place.connected`, so that :meth:`close` can cancel what it waits for."""
+        with place.connected(replication) as connection:
+            self._connections.append(connection)
+            try:
+                yield connection
+            finally:
+                self._connections.remove(connection)
+
+    def _check_shape(self, place: Place, connection: Any) -> Shape:
+        """TM5112 unless the table at the server is the one that was begun, with the columns as they were."""
+        shape, claimed = place.shape(connection), self._positions.claimed
+        if claimed is None:
+            return shape
+        if shape.oid != claimed["oid"]:
+            raise changed_shape(place.shown, "it is another table now")
+        there = {c.name: [c.name, c.number, c.type_id] for c in shape.columns}
+        for name, *rest in claimed["columns"]:
+            used = name.lower() in {n.lower() for n in self.table.declared.names}
+            if used and there.get(name) != [name, *rest]:
+                what = "is another one now" if name in there else "has gone"
+                raise changed_shape(place.shown, f"its column {name} {what}")
+        return shape
+
+    def _begin(self, place: Place, control: Any, stream: Replication, slot: str, shape: Shape) -> int:
         """Create the slot, and append the rows that there are then; the position of both."""
         options = self.table.options
-        if SLOT.of(options) and slot_exists(control, slot):
-            hint = f"another name; or SELECT pg_drop_replication_slot('{slot}') if nobody needs it"
-            raise unfit(place.shown, f"there is a slot {slot} already", hint)
-        if PUBLICATION.of(options):
-            check_publication(control, place, PUBLICATION.of(options))
-        else:
+        if self._positions.claimed is None and SLOT.of(options):
+            check_names(control, place, slot, PUBLICATION.of(options))
+        self._positions.claim(slot, shape)
+        if not PUBLICATION.of(options):
             create_publication(control, place, slot)
         drop_slot(control, slot)
         position, snapshot = stream.create_slot(slot)
         try:
-            self._copy(place, snapshot, columns)
+            self._copy(place, snapshot, wanted_columns(place, shape.columns, self.table.declared.names))
             self._positions.commit(slot, position)
         except BaseException:
             self._positions.abandon()
@@ -209,7 +263,7 @@ class PostgresCapture:
         rows = sql.SQL("COPY (SELECT {}, 'I' FROM ONLY {}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(
             values, place.identifier
         )
-        with place.connected() as reader, reader.transaction(), reader.cursor() as cursor:
+        with self._connected(place) as reader, reader.transaction(), reader.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
             with cursor.copy(rows) as copied:

@@ -48,8 +48,8 @@ class Arrivals(Sockets):
     def take_over(self, intake: Intake, flush: bool = False) -> list[TidemillError]:
         """Pass what has come to an intake. TM5022 and as :meth:`Intake.follow`.
 
-        With ``flush`` also what was received and not written yet, and what is committed at databases now; the result
-        and errors are then those of :meth:`Captures.wait`.
+        With ``flush`` also what was received and not written yet, and what is committed at databases now; the result is
+        then that of :meth:`Captures.wait`.
         """
         self.follow(flush)
         unanswered = self.captures.wait() if flush else []

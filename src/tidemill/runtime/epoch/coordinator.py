@@ -278,6 +278,11 @@ class Coordinator(CatalogStatements):
             self._unanswered = self.arrivals.take_over(self._intake, flush=True)
             return self._intake.remaining()
 
+    @property
+    def spool_was_full(self) -> bool:
+        """Whether the last :meth:`backlog` left something out for which there was no room: once more, after epochs."""
+        return self.arrivals.captures.full
+
     def unlisted(self) -> tuple[TidemillError, ...]:
         """Why places that have been listed before were left out of the last :meth:`backlog`, or what followed it."""
         return (*self._intake.unlisted, *self._unanswered)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from tidemill.connectors.postgres.errors import not_installed, unfit
-from tidemill.connectors.postgres.options import POSTGRES_OPTIONS, TABLE, URL, servers_of
+from tidemill.connectors.postgres.options import POSTGRES_OPTIONS, PUBLICATION, RETAINED, SLOT, TABLE, URL, servers_of
+from tidemill.formats.debezium.format import OPERATION
 from tidemill.formats.postgres.format import POSTGRES
 from tidemill.options.option import lowered
-from tidemill.options.tables import METADATA_COLUMN, PATH, RETAIN_BYTES, STATIC
+from tidemill.options.tables import METADATA_COLUMN, PATH, STATIC
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.schema import Field, Schema
 
@@ -41,13 +42,18 @@ def with_postgres_columns(statement: CreateTable) -> CreateTable:
             raise required.bad("none", f"{required.kind.wanted}: a table USING postgres needs url and dbtable")
     try:
         from tidemill.connectors.postgres.server import place_of, wanted_columns
+        from tidemill.connectors.postgres.slots import check_names
     except ImportError as error:
         raise not_installed(error) from error
     place = place_of(options)
     if statement.primary_key:
         raise unfit(place.shown, "a PRIMARY KEY", "leave it out: changes name whole rows")
     with place.connected() as connection:
-        there = place.columns(connection)
+        shape = place.shape(connection)
+        check_names(connection, place, SLOT.of(options), PUBLICATION.of(options))
+    there = shape.columns
+    if any(column.name.lower() == OPERATION for column in there):
+        raise unfit(place.shown, f"a column {OPERATION}", "rename it: this name is taken")
     if len(statement.schema):
         wanted_columns(place, there, statement.schema.names)
         return statement
@@ -62,4 +68,4 @@ def path_of(options: Mapping[str, str]) -> str:
 
 def retained_bytes(options: Mapping[str, str]) -> int | None:
     """How much stays of what was read; None for all, also where nothing is said: the server has it no more."""
-    return RETAIN_BYTES.of(options) if RETAIN_BYTES.key in options else None
+    return RETAINED.of(options)
