@@ -103,7 +103,7 @@ def test_malformed_rows_and_requests(serve: ServeFactory) -> None:
     for path, data, headers, status, number in (
         ("t", b"", NDJSON, 415, "TM5072"),
         ("t", b"a,b", {"Content-Type": "text/csv"}, 415, "TM5072"),
-        ("t", b"{}", {**NDJSON, "Idempotency-Key": "k" * 300}, 415, "TM5072"),
+        ("t", b"{}", {**NDJSON, "Idempotency-Key": "k" * 300}, 400, "TM5073"),
         ("none", b"{}", NDJSON, 404, "TM2012"),
         ("v", b"{}", NDJSON, 404, "TM2012"),
         ("files", b"{}", NDJSON, 400, "TM5064"),

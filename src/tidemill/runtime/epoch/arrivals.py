@@ -52,10 +52,19 @@ class Arrivals(Sockets):
         then that of :meth:`Captures.wait`.
         """
         self.follow(flush)
-        unanswered = self.captures.wait() if flush else []
         self.spools.follow(intake)
+        self._make_room(intake)
+        unanswered = self.captures.wait() if flush else []
+        if flush:
+            self.spools.follow(intake)
         self.ingestion.inform(intake)
         return unanswered
+
+    def _make_room(self, intake: Intake) -> None:
+        """Say how far spools have been read: what they retain of it does not wait."""
+        read = self.spools.consumed(intake)
+        self.consumed(read)
+        self.captures.consumed(read)
 
     def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
         """As :meth:`Spools.synced`."""
@@ -63,9 +72,8 @@ class Arrivals(Sockets):
 
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
         """As :meth:`Spools.sealed` and :meth:`Ingestion.sealed`."""
-        read = self.spools.sealed(intake, epoch, durable)
-        self.consumed(read)
-        self.captures.consumed(read)
+        self._make_room(intake)
+        self.spools.sealed(intake, epoch, durable)
         self.ingestion.sealed(intake, epoch, durable)
 
     def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:

@@ -69,8 +69,8 @@ class Posting:
         Raises
         ------
         TidemillError
-            TM5070 when too many bytes wait, TM5072 for bytes that are not what the table takes, TM5065 to TM5068 as
-            for Spark streams.
+            TM5070 when too many bytes wait, TM5072 for bytes that are not what the table takes, TM5073 for a key that
+            is none, TM5065 to TM5068 as for Spark streams.
         """
         target = self._table()
         data = _checked(target.table, data, content_type)
@@ -93,12 +93,16 @@ class Posting:
 
 
 def _sender(key: str | None) -> tuple[str, int]:
-    """Who sends, and a number of his. TM5072 for a key that is none."""
+    """Who sends, and a number of his. TM5073 for a key that is none."""
     if key is None:
         return _unnamed[0], next(_unnamed[1])
     if not key.strip() or len(key) > _MOST_KEY or not key.isprintable():
-        hint = f"1 to {_MOST_KEY} letters, digits and signs, such as sender:7"
-        raise _not_taken(f"the key {key[:_MOST_KEY]!r}", hint)
+        raise TidemillError(
+            "TM5073",
+            "the key of a request is not understood",
+            got=repr(key[:_MOST_KEY]),
+            hint=f"1 to {_MOST_KEY} letters, digits and signs, such as sender:7",
+        )
     found = _NUMBERED.fullmatch(key)
     return (f"sender {found[1]}", int(found[2])) if found else (f"{ONE_KEY}{key}", 0)
 

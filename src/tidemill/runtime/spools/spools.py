@@ -135,21 +135,21 @@ class Spools:
                 ) from error
         return upload(version, number)
 
-    def sealed(self, intake: Intake, epoch: int, durable: int) -> Mapping[str, int]:
-        """After an epoch was sealed, delete segments that the ``durable`` epoch has read and that are not retained.
+    def consumed(self, intake: Intake) -> Mapping[str, int]:
+        """By table, how many of the bytes of its spool have been read; none where that is not known."""
+        found: dict[str, int] = {}
+        for name, (_, spool) in self._spools.items():
+            known = intake.known_files(name)
+            read = [(s.base, known[str(s.path)].position) for s in spool.segments() if str(s.path) in known]
+            if read:
+                found[name] = max(base + position - len(HEAD) for base, position in read)
+        return found
 
-        Returns
-        -------
-        mapping
-            By table, how many of the bytes of its spool have been read; none where that is not known.
-        """
-        consumed: dict[str, int] = {}
+    def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
+        """After an epoch was sealed, delete segments that the ``durable`` epoch has read and that are not retained."""
         for name, (table, spool) in self._spools.items():
             segments, known = spool.segments(), intake.known_files(name)
             positions = {p: f.position for p, f in known.items()}
-            ends = [s.base + positions[str(s.path)] - len(HEAD) for s in segments if str(s.path) in positions]
-            if ends:
-                consumed[name] = max(ends)
             again = intake.history_paths(name)
             before = self._read_at[name]
             read = [s for s in segments[:-1] if positions.get(str(s.path)) == s.size and str(s.path) not in again]
@@ -157,7 +157,6 @@ class Spools:
             gone = [str(s.path) for s in _not_retained(table, read) if self._read_at[name][str(s.path)] <= durable]
             if gone:
                 spool.delete(gone)
-        return consumed
 
     def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
         """As :func:`~tidemill.runtime.tables.socket_tables.history_wanted`; an intake knows the segments."""

@@ -89,7 +89,7 @@ def exceeded(table: str, counts: RowCounts, epoch: RowCounts, why: str, example:
         "too many rows of a table are malformed",
         got=f"{table}: {counts.malformed:,} of {counts.read:,} rows, {epoch.malformed:,} of them in this epoch, which "
         f"is not sealed; {why}; the first of this epoch: {example}",
-        hint="repair or remove the files; or raise the budget and run again: "
+        hint="mend or remove what is malformed; or raise the budget and run again: "
         f"ALTER TABLE {table} SET OPTIONS (maxErrors '...'), or in the CREATE TABLE of the script",
     )
 

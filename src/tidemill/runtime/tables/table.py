@@ -365,14 +365,15 @@ class Table:
             TM2023 for an option that cannot be changed, TM4003 for a bad value, TM5080 and TM5081 for files that cannot
             be cleaned.
         """
+        known = _known_options(self)
+        own = [name for name in alterable_names() if name.lower() in known]
         for option in options:
-            if not alterable([option]):
+            if not alterable([option]) or option.lower() not in known:
                 raise TidemillError(
                     "TM2023",
                     "this option of a table cannot be changed",
                     got=option,
-                    hint=f"{nearest(option, alterable_names())}; others decide what the rows are, so that they need "
-                    "a new table",
+                    hint=f"{nearest(option, own)}; others decide what the rows are, so that they need a new table",
                 )
         changed = {name.lower(): value for name, value in options.items()}
         kept = {k: v for k, v in self.options.items() if k not in changed}
@@ -458,11 +459,7 @@ def table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    offered = table.listed and is_offered(table.path)
-    kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
-    kind |= {"of_topics": table.of_topics, "of_delta": table.of_delta, "of_postgres": table.of_postgres}
-    known = known_options(format_, table.path, **kind)
-    check_options(table.format, statement.options, known)
+    check_options(table.format, statement.options, _known_options(table))
     if table.keyed and table.watermark is not None:
         raise TidemillError(
             "TM2022",
@@ -507,6 +504,14 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if table.listed:
         next(table.location.listing(), None)
         check_its_queue(table.options, table.path)
+
+
+def _known_options(table: Table) -> frozenset[str]:
+    """The options that a table of its kind takes, in lower case."""
+    offered = table.listed and is_offered(table.path)
+    kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
+    kind |= {"of_topics": table.of_topics, "of_delta": table.of_delta, "of_postgres": table.of_postgres}
+    return known_options(lookup(table.format), table.path, **kind)
 
 
 def _check_limits(table: Table) -> None:
