@@ -14,12 +14,11 @@ from tidemill.options.tables import PRIORITY
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files import file_warnings
-from tidemill.runtime.files.file_progress import FileProgress, cursor_table, cursors, fetch_table, fetched_files
+from tidemill.runtime.files.file_progress import FileProgress, cursor_table, cursors
 from tidemill.runtime.files.ingested_files import IngestedFiles
 from tidemill.runtime.files.listed_files import ListedFiles
-from tidemill.runtime.files.pinned_files import PinnedFiles
 from tidemill.runtime.files.progress import Limits, Progress, verify_quotes
-from tidemill.runtime.files.source_files import Reader, Sealing, SourceFiles
+from tidemill.runtime.files.source_files import Sealing, SourceFiles
 from tidemill.runtime.files.spool_files import SpoolFiles
 from tidemill.runtime.intake.history import History
 from tidemill.runtime.intake.keyed_order import in_message_order, most_files
@@ -27,6 +26,7 @@ from tidemill.runtime.intake.lists import Lists
 from tidemill.runtime.intake.offset_commits import OffsetCommits
 from tidemill.runtime.intake.queues import Queues, depth_of
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
+from tidemill.runtime.intake.table_files import files_of
 from tidemill.runtime.intake.tally import Tally
 from tidemill.runtime.tables import static_tables
 from tidemill.runtime.tables.kafka_tables import gone_messages
@@ -124,7 +124,7 @@ class Intake:
 
     def _follow_table(self, table: Table, pinned: Sequence[FileProgress]) -> None:
         self._tables[table.name] = table
-        self._live[table.name] = _source_files(table, self._sealed.reader, pinned)
+        self._live[table.name] = files_of(table, self._sealed.reader, pinned)
         if table.listed and not table.static:
             state = cursor_table(table.uid)
             self._lists.begin(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
@@ -591,13 +591,3 @@ class Intake:
         if split.backfill_target is None:
             return self._live[split.table]
         return self._history[(split.table, split.backfill_target)]
-
-
-def _source_files(table: Table, reader: Reader, pinned: Iterable[FileProgress]) -> SourceFiles:
-    """The files of a table, by how its rows arrive; ``pinned`` are those of a static one, if it has been used."""
-    given = table.name, table.uid, table.file_policy
-    if table.listed:
-        return PinnedFiles(*given, reader, pinned) if table.static else ListedFiles(*given, reader)
-    state = fetch_table(table.uid)
-    files = fetched_files(state, reader(state).rows(drop_zero=True))
-    return SpoolFiles(*given, files) if table.spooled else IngestedFiles(*given, files)
