@@ -190,8 +190,9 @@ def lines_of(messages: list[bytes], relation: int, columns: Ints, kinds: Bytes) 
     data = np.frombuffer(b"".join(messages), np.uint8)
     ends = np.cumsum(np.fromiter((len(m) for m in messages), np.int64, len(messages)))
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-    # A value is at most doubled by quotes, and written twice where it did not change.
-    out = np.empty(4 * data.size + 2 * len(messages) * (9 * columns.size + 2), np.uint8)
+    # A value is at most doubled by quotes, written twice where it did not change, and again for each use of its column.
+    uses = int(np.bincount(columns).max(initial=1))
+    out = np.empty(4 * uses * data.size + 2 * len(messages) * (9 * columns.size + 2), np.uint8)
     report = np.zeros(3, np.int64)
     size = _write_lines(data, starts, relation, columns, kinds, out, report)
     return Lines(out[:size].tobytes(), int(report[2]), int(report[0]))
