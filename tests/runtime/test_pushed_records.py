@@ -19,7 +19,7 @@ import tidemill.formats
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.sockets import sockets as streams
+from tidemill.runtime.spools import spools
 from tidemill.sources.sockets.spool import Spool
 
 Row = tuple[int, str | None]
@@ -99,7 +99,7 @@ def sent_in_pieces(
 
 def test_views_equal_what_was_packed(mill_factory: MillFactory, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Several peers, epochs of few bytes meanwhile, a second life of the mill, views that come at any time."""
-    monkeypatch.setattr(streams, "Spool", partial(Spool, segment_bytes=3000))
+    monkeypatch.setattr(spools, "Spool", partial(Spool, segment_bytes=3000))
     chance = random.Random(seed)
     mill = mill_factory(small_epoch_bytes=1 << 20)
     for table in TABLES:

@@ -15,7 +15,7 @@ import pytest
 from local_jobs import local
 from mill_factory import MillFactory
 from tidemill.mill import Mill
-from tidemill.runtime.sockets import sockets as streams
+from tidemill.runtime.spools import spools
 from tidemill.sources.sockets.spool import Spool
 from tidemill.state.store import store as run_store
 
@@ -48,7 +48,7 @@ def test_rows_over_sockets_count_once(
     mill_factory: MillFactory, monkeypatch: pytest.MonkeyPatch, seed: int, retained: str
 ) -> None:
     """With parts of the spool that are deleted as soon as they are durable, and with all of it."""
-    monkeypatch.setattr(streams, "Spool", partial(Spool, segment_bytes=3000))
+    monkeypatch.setattr(spools, "Spool", partial(Spool, segment_bytes=3000))
     chance = random.Random(seed)
     mill = local(mill_factory(checkpoint_seconds=1e9, checkpoint_epochs=10**9, epoch_bytes=4000))
     mill.script(f"""

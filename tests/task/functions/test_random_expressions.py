@@ -36,7 +36,7 @@ def _level(integer: SQL, text: SQL, boolean: SQL, number: SQL) -> tuple[SQL, SQL
             _format("instr({}, {})", text, text),
             _format("find_in_set({}, {})", text, text),
             _format("regexp_count({}, '[a-c]')", text),
-            _format("factorial(try_mod({}, 30))", integer),
+            _format("try_cast(factorial(try_mod({}, 30)) as int)", integer),
             _format("try_cast({} as int)", text),
             _format("try_cast({} as int)", number),
             _format("case when {0} <> 0 then 7 % {0} end", integer),
