@@ -36,7 +36,7 @@ def server() -> Iterator[PostgresServer]:
 
 def statements(server: PostgresServer, table: str) -> list[str]:
     return [
-        f"CREATE TABLE t USING postgres OPTIONS ({server.options(table, maxBytesPerTrigger='500')})",
+        f"CREATE TABLE t USING postgres OPTIONS ({server.options(table, maxBytesPerTrigger='5000')})",
         "CREATE MATERIALIZED VIEW rows AS SELECT * FROM t",
     ]
 
@@ -106,7 +106,7 @@ def test_killed_with_signal_9(server: PostgresServer, tmp_path: Path, spark: Spa
                 while process.poll() is None:
                     change(connection, "two", chance)
                     try:
-                        process.wait(0.3)
+                        process.wait(1.0)
                     except subprocess.TimeoutExpired:
                         continue
             assert process.returncode == -signal.SIGKILL, (tmp_path / "log").read_text()[-2000:]
