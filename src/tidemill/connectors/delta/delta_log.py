@@ -148,7 +148,7 @@ class DeltaLog:
         if path.startswith("file://") or name.startswith("/"):
             path = name.removeprefix("file://")
         if not is_object_url(path):
-            with suppress(OSError):  # whoever reads it says so
+            with suppress(OSError):  # a missing file is reported when it is read
                 modified = written = Path(path).stat().st_mtime_ns
         return FileInfo(path, row["size_bytes"], modified, etag_of(partition, written))
 

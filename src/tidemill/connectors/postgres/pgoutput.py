@@ -34,7 +34,6 @@ class Relation:
     oid: int
     schema: str
     name: str
-    replica_identity: str
     columns: tuple[str, ...]
     type_ids: tuple[int, ...]
 
@@ -50,7 +49,7 @@ def parse_relation(message: bytes) -> Relation:
         columns.append(rest[at + 1 : end].decode())
         type_ids.append(struct.unpack_from(">I", rest, end + 1)[0])
         at = end + 9
-    return Relation(oid, schema.decode() or "pg_catalog", name.decode(), chr(rest[0]), tuple(columns), tuple(type_ids))
+    return Relation(oid, schema.decode() or "pg_catalog", name.decode(), tuple(columns), tuple(type_ids))
 
 
 def commit_end(message: bytes) -> int:

@@ -23,12 +23,12 @@ _SYNC_SECONDS = 1.0
 
 
 class PositionedSpool:
-    """Collects lines, of which many are kept in a file until they are appended. Used by one thread, but for ``behind``.
+    """Collects lines, of which many are kept in a file until they are appended. Used by one thread.
 
     Attributes
     ----------
     bytes : int
-        Of what is collected.
+        Size of the lines collected so far.
     since : float
         When the first of these came, by the monotonic clock; 0 for none.
     """
