@@ -160,6 +160,18 @@ SOURCES: tuple[ConnectorKind, ...] = (
         "versions that deltalake writes, on local disks and S3's API of moto",
     ),
     ConnectorKind(
+        "iceberg",
+        "in",
+        "USING iceberg",
+        "exactly once, whole snapshots",
+        ALL,
+        "files that a snapshot does not have any more",
+        "iceberg",
+        "pyiceberg",
+        "iceberg",
+        "snapshots that pyiceberg writes, with a catalogue in SQLite",
+    ),
+    ConnectorKind(
         "postgres",
         "in",
         "USING postgres",

@@ -10,6 +10,7 @@ from tidemill.options.option import Option, OptionGroup, lowered
 from tidemill.schema import WEIGHT, Schema
 from tidemill.sinks.delta import DELTA
 from tidemill.sinks.files import JSON, PARQUET
+from tidemill.sinks.iceberg import ICEBERG
 from tidemill.sinks.kafka import KAFKA
 from tidemill.sinks.options import MODE, SINK_OPTIONS
 from tidemill.sinks.postgres import POSTGRES
@@ -17,7 +18,9 @@ from tidemill.sinks.target import EPOCH, TargetKind, bad_location
 from tidemill.sinks.tcp import TCP
 from tidemill.sinks.webhook import WEBHOOK
 
-TARGETS: Mapping[str, TargetKind] = {kind.name: kind for kind in (PARQUET, JSON, DELTA, KAFKA, POSTGRES, TCP, WEBHOOK)}
+TARGETS: Mapping[str, TargetKind] = {
+    kind.name: kind for kind in (PARQUET, JSON, DELTA, ICEBERG, KAFKA, POSTGRES, TCP, WEBHOOK)
+}
 """All kinds of targets."""
 
 SINK_GROUPS: tuple[OptionGroup, ...] = (SINK_OPTIONS, *(kind.options for kind in TARGETS.values()))

@@ -5,7 +5,7 @@ Facts of the protocol are from Delta's own description of it (``PROTOCOL.md``); 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.connectors.connector import FileInfo
-from tidemill.connectors.delta.data_file import etag_of
-from tidemill.connectors.delta.errors import failed, no_column, no_table, not_installed, not_readable
 from tidemill.connectors.delta.storage import storage_options
+from tidemill.connectors.versioned.data_file import Beside, etag_of
+from tidemill.connectors.versioned.errors import failed, no_column, no_table, not_installed, not_readable
 from tidemill.errors import TidemillError, nearest
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
 from tidemill.objectstore.object_file import find_object
@@ -53,11 +53,9 @@ class DeltaLog:
     def __repr__(self) -> str:
         return f"DeltaLog({self.path!r})"
 
-    def is_newest(self, version: Version) -> bool:
-        """Whether there is no other version by now, also none of another table that was made here.
-
-        Errors as :meth:`files`.
-        """
+    def is_newest(self, version: Hashable) -> bool:
+        """See :class:`~tidemill.connectors.versioned.versioned_table.VersionedTable`."""
+        assert isinstance(version, Version)
         with _numbered(self.path):
             return self._is_newest(version)
 
@@ -68,7 +66,7 @@ class DeltaLog:
             and not self._commit(version.number + 1)
         )
 
-    def files(self) -> tuple[Version, list[FileInfo]]:
+    def files(self) -> tuple[Hashable, list[FileInfo]]:
         """The files of the newest version.
 
         Files of a file system have the time that the system gives, so that readers find what they expect; those of
@@ -109,18 +107,18 @@ class DeltaLog:
             from deltalake import DeltaTable
             from deltalake.exceptions import TableNotFoundError
         except ImportError as error:
-            raise not_installed(error) from error
+            raise not_installed(error, "delta") from error
         odd = "\\" in self.path or not self.path.isprintable() or unquote(self.path) != self.path
         if odd and not is_object_url(self.path):
             hint = "the library takes other paths for such ones: rename the directory"
             raise not_readable(self.path, "a path with an escape such as %20, a backslash or a control character", hint)
         storage = storage_options(self.path, dict(self.given))
         if storage is None and not (Path(self.path) / "_delta_log").is_dir():
-            raise no_table(self.path)
+            raise no_table(self.path, _NO_TABLE)
         try:
             return DeltaTable(self.path, storage_options=storage)
         except TableNotFoundError as error:
-            raise no_table(self.path) from error
+            raise no_table(self.path, _NO_TABLE) from error
 
     def _commit(self, number: int) -> str:
         """What tells the file of the log that made a version from others; empty where it is not there."""
@@ -150,7 +148,7 @@ class DeltaLog:
         if not is_object_url(path):
             with suppress(OSError):  # a missing file is reported when it is read
                 modified = written = Path(path).stat().st_mtime_ns
-        return FileInfo(path, row["size_bytes"], modified, etag_of(partition, written))
+        return FileInfo(path, row["size_bytes"], modified, etag_of(Beside(partition), written))
 
 
 def delta_log(path: str, options: Mapping[str, str], columns: Sequence[str] = ()) -> DeltaLog:
@@ -189,6 +187,7 @@ def _deletes_by_vector(table: Any) -> bool:
         return True
 
 
+_NO_TABLE = "the path is that of the directory that has _delta_log in it"
 _SUPPORTED = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"}
 """Features of readers that leave rows as they are in files."""
 

@@ -157,12 +157,15 @@ class ColumnChoice:
     """The columns that a reader is made for; :meth:`of` finds them in a file.
 
     ``constants`` are what all rows have in columns that the file does not need to have, by their declared names.
+    ``ids`` are identifiers of columns, by their declared names: a file whose columns have identifiers has a column
+    under the name that belongs to its own.
     """
 
     schema: Schema
     needed: tuple[str, ...]
     mode: Mode
     constants: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
+    ids: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, file: pa.Schema) -> FileColumns:
         """Match all declared columns with those of a file, by name in any case.
@@ -181,6 +184,9 @@ class ColumnChoice:
     def _column(self, field: Field, file: pa.Schema) -> FileColumn:
         if field.name in self.constants:
             return FileColumn(field, None, lambda array: array, self.constants[field.name])
+        if field.name in self.ids and any(_id(held) is not None for held in file):
+            name = next((held.name for held in file if _id(held) == self.ids[field.name]), None)
+            return FileColumn(field, None, lambda array: array) if name is None else _named(field, file, name)
         return _file_column(field, file)
 
 
@@ -203,9 +209,18 @@ def _file_column(field: Field, file: pa.Schema) -> FileColumn:
             got=", ".join(file.names),
             hint="column names are case-insensitive; rename the columns in the file",
         )
-    if not places:
-        return FileColumn(field, None, lambda array: array)
-    held = file.field(places[0])
+    return _named(field, file, file.names[places[0]]) if places else FileColumn(field, None, lambda array: array)
+
+
+def _id(held: pa.Field[Any]) -> int | None:
+    """The identifier that a file gives a column."""
+    text = (held.metadata or {}).get(b"PARQUET:field_id")
+    return None if text is None else int(text)
+
+
+def _named(field: Field, file: pa.Schema, name: str) -> FileColumn:
+    """A declared column that a file has under a name. TM4042."""
+    held = file.field(name)
     cast = lossless(held.type, field.type)
     if cast is None:
         raise FormatError(

@@ -124,7 +124,7 @@ def _int96(parquet: pq.ParquetFile) -> frozenset[str]:
 
 
 def _with_instants(schema: pa.Schema, instants: frozenset[str]) -> pa.Schema:
-    return pa.schema([pa.field(f.name, TIMESTAMP) if f.name in instants else f for f in schema])
+    return pa.schema([f.with_type(TIMESTAMP) if f.name in instants else f for f in schema])
 
 
 def _smallest(parquet: pq.ParquetFile) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.connectors.delta.delta_log import DeltaLog, Version
+from tidemill.connectors.versioned.versioned_table import VersionedTable
 from tidemill.errors import TidemillError
 from tidemill.runtime.files.listed_files import ROOM, ListedFiles
 from tidemill.sources.file_info import FileInfo
@@ -71,13 +71,13 @@ class LocationList:
         self._objects: ObjectListing | None = None
         if location.objects:
             self._objects = ObjectListing(location.pattern, location.connection, location.filters.recursive, cursors)
-        self._version: Version | None = None
+        self._version: Hashable | None = None
         self._of_version: set[str] = set()
         self._lists_all = True
         self._pass: Iterator[list[FileInfo]] | None = None
         self._full = False
         self._ended_at = -1e9
-        checked = location.delta is not None or location.topics is not None  # when the table was created
+        checked = location.versions is not None or location.topics is not None  # when the table was created
         self._has_ended = full_listing_at is not None or bool(cursors) or checked
         self._pause = 0.0
 
@@ -132,8 +132,8 @@ class LocationList:
             table.begin_listing()
         if self._objects is not None:
             self._pass = self._objects.pages(full)
-        elif self.location.delta is not None:
-            self._pass = self._newest_version(self.location.delta)
+        elif self.location.versions is not None:
+            self._pass = self._newest_version(self.location.versions)
         else:
             self._pass = self._local() if self.location.local else self.location.pages()
 
@@ -179,17 +179,17 @@ class LocationList:
         if self._objects is not None:
             self._objects.found_new(new)
 
-    def _newest_version(self, log: DeltaLog) -> Iterator[list[FileInfo]]:
+    def _newest_version(self, table: VersionedTable) -> Iterator[list[FileInfo]]:
         """The files of a new version in one page, with those of earlier ones that it does not have, without bytes."""
-        troubled = any(table.troubled for table in self.tables)
-        if self._version is not None and not troubled and log.is_newest(self._version):
+        troubled = any(files.troubled for files in self.tables)
+        if self._version is not None and not troubled and table.is_newest(self._version):
             self._lists_all = False
             return
-        version, infos = log.files()
+        version, infos = table.files()
         there = {info.path for info in infos}
         before = self._of_version
         if self._version is None:
-            before = before.union(*(table.of_earlier_versions() for table in self.tables))
+            before = before.union(*(files.of_earlier_versions() for files in self.tables))
         yield [*infos, *(FileInfo(path, 0, 0) for path in sorted(before - there))]
         self._version, self._of_version = version, there
 

@@ -13,10 +13,10 @@ from tidemill.connectors.generated import GeneratedLocation, parse_pace
 from tidemill.connectors.kafka.options import check_kafka_options
 from tidemill.connectors.kafka.topics import Topics
 from tidemill.connectors.registry import is_offered, know_secrets
+from tidemill.connectors.versioned.versioned_table import VersionedTable
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
 from tidemill.formats.debezium.format import OPERATION
-from tidemill.formats.delta.format import DELTA
 from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.kafka.format import KAFKA
@@ -28,6 +28,7 @@ from tidemill.formats.reading.codecs import parse_codec_options
 from tidemill.formats.reading.read_modes import check_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.values.columns.time_options import TIME_ZONE
+from tidemill.formats.versioned.format import VERSIONED
 from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS
 from tidemill.options.option import check_options, lowered
 from tidemill.options.tables import (
@@ -49,7 +50,6 @@ from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
 from tidemill.runtime.files.progress import Limits
 from tidemill.runtime.tables.changing_files import check_appends, check_overwrites
-from tidemill.runtime.tables.delta_tables import with_delta_columns
 from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
@@ -60,6 +60,7 @@ from tidemill.runtime.tables.primary_key import ORDER_BOOK, is_debezium, with_bo
 from tidemill.runtime.tables.socket_tables import check_socket, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
 from tidemill.runtime.tables.table_options import alterable, alterable_names, is_for_format, known_options
+from tidemill.runtime.tables.versioned_tables import versioned_path, versions_of, with_versioned_columns
 from tidemill.runtime.tables.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources.cleaning.options import CleanSource, check_clean, parse_clean
@@ -149,9 +150,9 @@ class Table:
         return self.format == KAFKA
 
     @property
-    def of_delta(self) -> bool:
-        """Whether its rows are those of a Delta table."""
-        return self.format == DELTA
+    def versioned(self) -> bool:
+        """Whether its rows are those of the newest version of a Delta or Iceberg table."""
+        return self.format in VERSIONED
 
     @property
     def of_postgres(self) -> bool:
@@ -191,7 +192,7 @@ class Table:
     @property
     def overwritable(self) -> bool:
         """Whether its files may be overwritten, or others be there in their place."""
-        return ALLOW_OVERWRITES.of(self.options) or (self.of_delta and not self.static)
+        return ALLOW_OVERWRITES.of(self.options) or (self.versioned and not self.static)
 
     @property
     def kept(self) -> bool:
@@ -233,12 +234,12 @@ class Table:
     @property
     def location(self) -> Location:
         """Where its files are. Errors as :func:`location_of`."""
-        return location_of(self.path, self.options, self.bounds, self._delta_columns())
+        return location_of(self.path, self.options, self.bounds, self._versions())
 
-    def _delta_columns(self) -> list[str] | None:
-        """The columns that a Delta table has to have; None for other tables."""
-        metadata = metadata_name(self.options)
-        return [name for name in self.declared.names if name != metadata] if self.of_delta else None
+    def _versions(self) -> VersionedTable | None:
+        """Where the versions of its table are listed, which has to have its columns; None for other tables."""
+        columns = [name for name in self.declared.names if name != metadata_name(self.options)]
+        return versions_of(self.format, self.path, self.options, columns) if self.versioned else None
 
     @property
     def backfill_seconds(self) -> float:
@@ -310,7 +311,7 @@ class Table:
             lambda path: not self.compressed(path),
             cleans=rule is not None,
             forgets=rule is not None and not rule.retention and not self.kept,
-            versioned=self.of_delta and not self.static,
+            versioned=self.versioned and not self.static,
         )
 
     @property
@@ -411,8 +412,8 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         for the queue; as :func:`with_primary_key` for the key.
     """
     statement = with_message_columns(with_book_columns(statement))
-    inferred = not len(statement.schema) and statement.format in {*INFERABLE, DELTA, POSTGRES}
-    statement = with_postgres_columns(with_delta_columns(statement))
+    inferred = not len(statement.schema) and statement.format in {*INFERABLE, *VERSIONED, POSTGRES}
+    statement = with_postgres_columns(with_versioned_columns(statement))
     options = lowered(statement.options)
     path = PATH.of(options) or ""
     pushed, given = is_socket(path), is_ingested(path)
@@ -423,6 +424,8 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
     statement = with_primary_key(with_columns(statement))
     if given:
         path = INGEST + uid
+    elif statement.format in VERSIONED:
+        path = versioned_path(statement.format, options)
     elif PATH.key in options and not pushed:
         path = pattern_of(path)
     if statement.format == GENERATOR:
@@ -471,7 +474,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if len(set(lowered)) < len(lowered):
         twice = next(n for n in lowered if lowered.count(n) > 1)
         raise TidemillError("TM2005", "two columns have the same name", got=twice, hint="rename one of them")
-    if not (PATH.of(table.options) or "").strip() and not (table.generated or table.of_topics or table.of_postgres):
+    if not table.path.strip():
         raise TidemillError(
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
         )
@@ -510,7 +513,7 @@ def _known_options(table: Table) -> frozenset[str]:
     """The options that a table of its kind takes, in lower case."""
     offered = table.listed and is_offered(table.path)
     kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
-    kind |= {"of_topics": table.of_topics, "of_delta": table.of_delta, "of_postgres": table.of_postgres}
+    kind |= {"of_topics": table.of_topics, "versioned": table.versioned, "of_postgres": table.of_postgres}
     return known_options(lookup(table.format), table.path, **kind)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidemill.connectors.iceberg.options import ICEBERG_OPTIONS
 from tidemill.connectors.kafka.options import KAFKA_OPTIONS
 from tidemill.connectors.postgres.options import POSTGRES_OPTIONS
 from tidemill.connectors.registry import options_of
@@ -61,6 +62,7 @@ GROUPS = (
     SOCKET_OPTIONS,
     INGEST_OPTIONS,
     KAFKA_OPTIONS,
+    ICEBERG_OPTIONS,
     POSTGRES_OPTIONS,
 )
 """All options of tables, in the order of the reference."""
@@ -74,6 +76,7 @@ _OF_MILLS = (
     | FILTER_OPTIONS.keys
     | SOCKET_OPTIONS.keys
     | CLEAN_OPTIONS.keys
+    | ICEBERG_OPTIONS.keys
     | POSTGRES_OPTIONS.keys
 )
 _OF_FILES = {
@@ -111,22 +114,23 @@ def known_options(
     ingested: bool,
     offered: bool,
     of_topics: bool,
-    of_delta: bool,
+    versioned: bool,
     of_postgres: bool,
 ) -> frozenset[str]:
     """The options that a table takes, in lower case. Errors as :func:`options_of`.
 
     Parameters
     ----------
-    generated, pushed, ingested, offered, of_topics, of_delta, of_postgres : bool
+    generated, pushed, ingested, offered, of_topics, versioned, of_postgres : bool
         Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package, or
-        are messages of topics, or those of a Delta table or of PostgreSQL; else they are in files or objects.
+        are messages of topics, or those of a Delta or Iceberg table, or of PostgreSQL; else they are in files or
+        objects.
     """
     if generated:
         return TABLE_OPTIONS.keys - _OF_FILES | format_.option_names
     if of_topics:
         return TABLE_OPTIONS.keys | format_.option_names
-    if of_delta:
+    if versioned:
         return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names
     if of_postgres:
         return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names | POSTGRES_OPTIONS.keys

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Union
 
 from tidemill.connectors import connected_file
 from tidemill.connectors.connected_file import ConnectedFile
-from tidemill.connectors.delta.data_file import DataFile, is_data_file, partition_of
-from tidemill.connectors.delta.delta_log import DeltaLog, delta_log
 from tidemill.connectors.generated import Pace, parse_pace
 from tidemill.connectors.kafka.options import of_kafka
 from tidemill.connectors.kafka.topics import Topics, partition_file
 from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, Offered, is_offered, lookup, scheme_of
+from tidemill.connectors.versioned.data_file import DataFile, beside_of, is_data_file
+from tidemill.connectors.versioned.versioned_table import VersionedTable
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection, is_object_url, parse_connection, split_url
 from tidemill.objectstore.object_file import find_object
@@ -55,8 +55,8 @@ class Location:
         A queue whose messages name new files.
     topics : Topics, optional
         For a path of partitions of Kafka, which ones.
-    delta : DeltaLog, optional
-        For a path of a Delta table, its log.
+    versions : VersionedTable, optional
+        For a Delta or Iceberg table, where its versions are listed.
     """
 
     pattern: str
@@ -66,17 +66,17 @@ class Location:
     pace: Pace | None = None
     queue: Queue | None = None
     topics: Topics | None = None
-    delta: DeltaLog | None = None
+    versions: VersionedTable | None = None
 
     @property
     def objects(self) -> bool:
         """Whether the files are objects of a store, which lists them."""
-        return is_object_url(self.pattern) and self.delta is None
+        return is_object_url(self.pattern) and self.versions is None
 
     @property
     def local(self) -> bool:
         """Whether the files are those that a file system lists."""
-        others = (self.offered, self.pace, self.topics, self.delta)
+        others = (self.offered, self.pace, self.topics, self.versions)
         return not self.objects and all(other is None for other in others)
 
     def listing(self) -> Iterator[FileInfo]:
@@ -184,8 +184,8 @@ class Location:
             yield [generated_file(self.pattern, self.pace)]
         elif self.topics is not None:
             yield self.topics.files()
-        elif self.delta is not None:
-            yield self.delta.files()[1]
+        elif self.versions is not None:
+            yield self.versions.files()[1]
 
     def path_of(self, bucket: str, key: str) -> str | None:
         """The path of an object that the location may list, as far as names tell; None for any other."""
@@ -243,26 +243,25 @@ def pattern_of(path: str) -> str:
 
 
 def location_of(
-    path: str, options: Mapping[str, str], bounds: str = "", of_delta: Sequence[str] | None = None
+    path: str, options: Mapping[str, str], bounds: str = "", versions: VersionedTable | None = None
 ) -> Location:
     """The location of a table's files; names of options in lower case. Errors as parsing these and the path.
 
-    ``bounds`` says of partitions where they begin and end for this table; ``of_delta`` that a Delta table is there,
-    and which columns it must have.
+    ``bounds`` says of partitions where they begin and end for this table; ``versions`` that a Delta or Iceberg
+    table is there.
     """
     if scheme_of(path) == GENERATOR_SCHEME:
         return Location(path, pace=parse_pace(options))
     if scheme_of(path) == KAFKA_SCHEME:
         return Location(path, topics=Topics(of_kafka(options), bounds))
+    if versions is not None:
+        return Location(path, connection=parse_connection(options, path), versions=versions)
     pattern = pattern_of(path)
     if is_offered(pattern):
         for option in (RECURSIVE, FAIL_ON_MISSING):
             if option.key in options:
                 raise option.bad(options[option.key], "leave it out: the connector has no directories")
         return Location(pattern, parse_filters(options), offered=lookup(pattern, options))
-    if of_delta is not None:
-        log = delta_log(pattern, options, of_delta)
-        return Location(pattern, connection=parse_connection(options, pattern), delta=log)
     connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
     return Location(pattern, parse_filters(options), connection, queue=queue)
 
@@ -275,11 +274,11 @@ def reader_of(
 ) -> SplitFile:
     """A reader of the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
     if is_data_file(split.etag):
-        partition = partition_of(split.etag)
+        beside = beside_of(split.etag)
         plain = replace(split, etag="", modified=0 if is_object_url(split.path) else split.modified)
         if is_object_url(split.path):
-            return DataFile(ObjectReader(plain, parse_connection(options, split.path), buffer_bytes), partition)
-        return DataFile(files.FileReader(plain, buffer_bytes), partition)
+            return DataFile(ObjectReader(plain, parse_connection(options, split.path), buffer_bytes), beside)
+        return DataFile(files.FileReader(plain, buffer_bytes), beside)
     if scheme_of(split.path) == GENERATOR_SCHEME:
         return NoFile()
     if scheme_of(split.path) == KAFKA_SCHEME:

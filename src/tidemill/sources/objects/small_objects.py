@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tidemill.connectors.delta.data_file import is_data_file
+from tidemill.connectors.versioned.data_file import is_data_file
 from tidemill.objectstore.connection import is_object_url, parse_connection
 from tidemill.objectstore.object_file import ObjectFile
 from tidemill.sources.split import Split

@@ -1,17 +1,38 @@
-"""A data file of a Delta table, as it is listed and read: its bytes, and the values of its partition columns."""
+"""A data file of a table with versions, as it is listed and read: its bytes, and what is not in them.
+
+That are the values of partition columns (Delta), and which column of the table each identifier stands for (Iceberg).
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
-_MARK = "delta "
+_MARK = "version "
 
 
-def etag_of(partition: Mapping[str, str | None], modified: int = 0) -> str:
-    """What stands for the version of a file: its partition, and when it was written, where a file system says so."""
-    return _MARK + json.dumps([partition, modified], sort_keys=True, separators=(",", ":"))
+@dataclass(frozen=True)
+class Beside:
+    """What a file does not say itself.
+
+    Attributes
+    ----------
+    partition : mapping
+        The values of partition columns as texts; names as the table has them.
+    ids : mapping
+        By the name of a column, the identifier of the file's column that it is; empty where names tell.
+    """
+
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    ids: Mapping[str, int] = field(default_factory=dict)
+
+
+def etag_of(beside: Beside, modified: int = 0) -> str:
+    """What stands for the version of a file: what is beside it, and when it was written, if a file system says so."""
+    given = [beside.partition, modified, beside.ids]
+    return _MARK + json.dumps(given, sort_keys=True, separators=(",", ":"))
 
 
 def is_data_file(etag: str) -> bool:
@@ -19,10 +40,10 @@ def is_data_file(etag: str) -> bool:
     return etag.startswith(_MARK)
 
 
-def partition_of(etag: str) -> dict[str, str | None]:
-    """The values of partition columns that an ETag has, as texts; names as the Delta table has them."""
-    found: dict[str, str | None] = json.loads(etag[len(_MARK) :])[0]
-    return found
+def beside_of(etag: str) -> Beside:
+    """What an ETag says."""
+    partition, _, ids = json.loads(etag[len(_MARK) :])
+    return Beside(partition, ids)
 
 
 class OfFile(Protocol):
@@ -40,13 +61,12 @@ class OfFile(Protocol):
 
 
 class DataFile:
-    """The bytes of a data file, and its partition.
+    """The bytes of a data file, and what is beside them.
 
     Parameters
     ----------
     file : OfFile
-    partition : mapping
-        As :func:`partition_of` gives it.
+    beside : Beside
 
     Attributes
     ----------
@@ -56,8 +76,8 @@ class DataFile:
 
     stream: IO[bytes]
 
-    def __init__(self, file: OfFile, partition: Mapping[str, str | None]) -> None:
-        self.partition = partition
+    def __init__(self, file: OfFile, beside: Beside) -> None:
+        self.beside = beside
         self._file = file
 
     def open(self, position: int) -> DataFile:

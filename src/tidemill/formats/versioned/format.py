@@ -1,4 +1,4 @@
-"""Files of Delta tables: Parquet, with the values of partition columns from the log."""
+"""Data files of Delta and Iceberg tables: Parquet, and what their table says of them besides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import IO, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.connectors.delta.data_file import DataFile
+from tidemill.connectors.iceberg.options import ICEBERG_OPTIONS
+from tidemill.connectors.versioned.data_file import DataFile
 from tidemill.errors import FormatError
 from tidemill.formats.base import Rows
 from tidemill.formats.columnar.rows import COLUMNAR_OPTIONS, ColumnChoice, column_choice, validate_columnar
@@ -17,7 +18,8 @@ from tidemill.formats.parquet.format import ParquetReader
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Field, Schema, type_to_ddl
 
-DELTA = "delta"
+DELTA, ICEBERG = "delta", "iceberg"
+VERSIONED = frozenset({DELTA, ICEBERG})
 
 
 class DeltaFormat:
@@ -36,13 +38,24 @@ class DeltaFormat:
         """See :meth:`tidemill.formats.base.Format.validate`."""
         validate_columnar(schema, options)
 
-    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> DeltaReader:
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> DataFileReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
-        return DeltaReader(column_choice(schema, options, needed))
+        return DataFileReader(column_choice(schema, options, needed))
+
+
+class IcebergFormat(DeltaFormat):
+    """Rows of the data files of Iceberg tables, which are Parquet.
+
+    As :class:`tidemill.formats.parquet.format.ParquetFormat` says, but for how columns are found: by the identifiers
+    that the table has given them, so that files from before a column was renamed have it, too.
+    """
+
+    name = ICEBERG
+    option_names = COLUMNAR_OPTIONS.keys | CONNECTION_OPTIONS.keys | ICEBERG_OPTIONS.keys
 
 
 @dataclass(frozen=True)
-class DeltaReader:
+class DataFileReader:
     """See :class:`tidemill.formats.base.FileRowReader`."""
 
     choice: ColumnChoice
@@ -53,10 +66,11 @@ class DeltaReader:
         fields = {field.name.lower(): field for field in self.choice.schema}
         constants = {
             fields[name.lower()].name: _value(fields[name.lower()], text)
-            for name, text in data.partition.items()
+            for name, text in data.beside.partition.items()
             if name.lower() in fields
         }
-        reader = ParquetReader(replace(self.choice, constants=constants))
+        ids = {fields[n.lower()].name: id_ for n, id_ in data.beside.ids.items() if n.lower() in fields}
+        reader = ParquetReader(replace(self.choice, constants=constants, ids=ids))
         yield from reader.rows(data.stream, start=start, end=end, file_size=file_size)
 
 

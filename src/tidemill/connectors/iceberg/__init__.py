@@ -1,0 +1,1 @@
+"""Iceberg tables: which files each snapshot of one has."""

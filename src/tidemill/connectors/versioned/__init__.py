@@ -1,0 +1,1 @@
+"""Tables that others keep as files, version by version."""

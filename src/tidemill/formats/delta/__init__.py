@@ -1,1 +1,0 @@
-"""Rows of the files of Delta tables."""

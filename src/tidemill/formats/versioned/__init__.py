@@ -1,0 +1,1 @@
+"""Rows of the data files of Delta and Iceberg tables."""
