@@ -17,11 +17,16 @@ from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.sinks.delta import DeltaTarget
 from tidemill.sinks.folder import Folder
+from tidemill.sinks.iceberg import IcebergTarget
+from tidemill.sinks.postgres import PostgresTarget
 from tidemill.sinks.webhook import WebhookTarget
 
 POINTS: dict[str, tuple[type, str]] = {
     "file": (Folder, "write"),
     "commit": (DeltaTarget, "_commit"),
+    "append": (IcebergTarget, "changes"),
+    "note": (PostgresTarget, "_note"),
+    "rows": (PostgresTarget, "changes"),
     "message": (WebhookTarget, "_post"),
 }
 

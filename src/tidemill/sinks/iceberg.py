@@ -98,7 +98,7 @@ class IcebergTarget:
         self._made = True
 
     def _create(self, schema: pa.Schema) -> Any:
-        catalogue = catalogue_of(self._options)
+        catalogue = catalogue_of(self._options, made=True)
         catalogue.create_namespace_if_not_exists(self._name[:-1])
         return catalogue.create_table(self._name, schema)
 
@@ -106,7 +106,7 @@ class IcebergTarget:
         """The table; None when there is none."""
         missing = (self._library.NoSuchTableError, self._library.NoSuchNamespaceError)
         try:
-            return catalogue_of(self._options).load_table(self._name)
+            return catalogue_of(self._options, made=True).load_table(self._name)
         except missing:
             return None
 

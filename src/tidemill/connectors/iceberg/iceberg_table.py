@@ -143,19 +143,26 @@ class IcebergTable:
             raise failed(self.shown, said) from error
 
 
-def catalogue_of(options: Mapping[str, str]) -> Any:
-    """The catalogue that options name, with the errors of the library; names in lower case."""
+def catalogue_of(options: Mapping[str, str], made: bool = False) -> Any:
+    """The catalogue that options name, with the errors of the library; names in lower case.
+
+    Parameters
+    ----------
+    options : mapping
+    made : bool
+        Whether a database that has no catalogue gets one.
+    """
     given = {name: options[name] for name in _PROPERTIES.keys() | {NAME.key} if name in options}
-    return _catalogue(tuple(sorted(given.items())))
+    return _catalogue(tuple(sorted(given.items())), made)
 
 
 @lru_cache(maxsize=32)
-def _catalogue(given: tuple[tuple[str, str], ...]) -> Any:
+def _catalogue(given: tuple[tuple[str, str], ...], made: bool) -> Any:
     from pyiceberg.catalog import load_catalog
 
     options = dict(given)
     properties = {name: options[key] for key, name in _PROPERTIES.items() if key in options}
-    properties |= {"type": TYPE.of(options), "init_catalog_tables": "false"}
+    properties |= {"type": TYPE.of(options), "init_catalog_tables": str(made).lower()}
     return load_catalog(NAME.of(options), **properties)
 
 
