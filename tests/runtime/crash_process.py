@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -19,9 +20,12 @@ from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.files import progress
 
+_IDLE_SECONDS = 20
+"""After so long there is nothing left: a broker may tell late that there is more."""
+
 
 def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
-    """Epochs and checkpoints until there is nothing left, which is a failure."""
+    """Epochs and checkpoints until nothing has come for a while, which is a failure."""
 
     def end(_: str) -> None:
         if group:
@@ -40,8 +44,13 @@ def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
     with Mill(root, settings=settings) as mill:
         mill.script(Path(script).read_text())
         with killed_at(point, calls, end):
-            while mill.advance() is not None:
-                mill.checkpoint()
+            last = time.monotonic()
+            while time.monotonic() - last < _IDLE_SECONDS:
+                if mill.advance() is None:
+                    time.sleep(0.1)
+                else:
+                    mill.checkpoint()
+                    last = time.monotonic()
         sys.exit(f"it was not killed; {mill.warnings()}")
 
 

@@ -20,6 +20,7 @@ What has happened by then, and what is lost:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +32,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.durability.checkpoints import Checkpoints
 from tidemill.runtime.intake.intake import Intake
 from tidemill.runtime.job.epoch_job import EpochJobs
+from tidemill.runtime.job.resident_epochs import ResidentEpochs
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.version import Version
 from tidemill.task.operators.scan import ScanOperator
@@ -38,7 +40,7 @@ from tidemill.task.operators.scan import ScanOperator
 _PLACES: dict[str, tuple[tuple[type, ...], str, bool]] = {
     "after list": ((Intake,), "list_files", True),
     "within fetch": ((ScanOperator,), "get_output", True),
-    "after fetch": ((EpochJobs, LocalJobs), "run", True),
+    "after fetch": ((EpochJobs, LocalJobs, ResidentEpochs), "run", True),
     "before seal": ((Version,), "seal", False),
     "after seal": ((Checkpoints,), "submit", True),
     "before durable": ((ManifestLog,), "publish", False),
@@ -67,11 +69,18 @@ def killed_at(point: str, calls: int = 1, how: Callable[[str], None] = dies) -> 
     owners, name, after = _PLACES[point]
     met: list[str] = []
     left = [calls]
+    within = threading.local()
 
     def dying(method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            if getattr(within, "call", False):  # of another class, for which this one does it
+                return method(*args, **kwargs)
             left[0] -= 1
-            result = method(*args, **kwargs) if left[0] or after else None
+            within.call = True
+            try:
+                result = method(*args, **kwargs) if left[0] or after else None
+            finally:
+                within.call = False
             if not left[0]:
                 met.append(point)
                 how(point)

@@ -48,7 +48,7 @@ class ConnectorKind:
 
 _OF_FILES = "opColumn, Debezium's changes, order books; allowOverwrites replaces a file's rows"
 _OF_MESSAGES = "opColumn, Debezium's changes"
-_INFERRED = "csv, json, parquet, arrow"
+_INFERRED = "csv, json, parquet, arrow, avro"
 
 SOURCES: tuple[ConnectorKind, ...] = (
     ConnectorKind(

@@ -15,6 +15,7 @@ ENTRY_POINT_GROUP = "tidemill.formats"
 _BUILT_IN = {
     "adaptor": "tidemill.formats.adaptor.format:AdaptorFormat",
     "arrow": "tidemill.formats.arrow.format:ArrowFormat",
+    "avro": "tidemill.formats.avro.format:AvroFormat",
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
     "delta": "tidemill.formats.versioned.format:DeltaFormat",

@@ -11,7 +11,7 @@ OF_ONE_FILE = frozenset(
     {
         *("TM4010", "TM4011", "TM4021", "TM4040", "TM4041", "TM4042", "TM4043", "TM4044", "TM4045", "TM4063"),
         *("TM5001", "TM5003", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5036", "TM5052"),
-        *("TM5090", "TM5091", "TM5092", "TM5093"),
+        *("TM5090", "TM5091", "TM5092", "TM5093", "TM5096", "TM5097"),
         "TM8345",
     }
 )
@@ -19,7 +19,10 @@ OF_ONE_FILE = frozenset(
 
 
 OF_A_PLACE = frozenset(
-    {"TM8345", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5090", "TM5091", "TM5092", "TM5093"}
+    {
+        *("TM8345", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033"),
+        *("TM5090", "TM5091", "TM5092", "TM5093", "TM5096", "TM5097"),
+    }
 )
 """Errors that may go away without a change of the file: reading is retried for as long as they last."""
 

@@ -21,7 +21,7 @@ from tidemill.kernels.columns import nulls
 from tidemill.options.option import OptionGroup, lowered
 from tidemill.schema import Field, Schema, type_to_ddl
 
-COLUMNAR_OPTIONS = OptionGroup("Parquet and Arrow", "Tables `USING parquet`, `arrow` and `delta`.", (MODE,))
+COLUMNAR_OPTIONS = OptionGroup("Parquet and Arrow", "Tables `USING parquet`, `arrow`, `delta` and `iceberg`.", (MODE,))
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 1 << 25

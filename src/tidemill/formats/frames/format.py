@@ -21,7 +21,12 @@ from tidemill.options.kinds import TEXT, choice, number
 from tidemill.options.option import Option, OptionGroup, check_options, lowered
 from tidemill.schema import Schema
 
-_WITHOUT_FRAMES = frozenset({"adaptor", "arrow", "debezium", "frames", "generator", "orderbook", "parquet"})
+_WITHOUT_FRAMES = frozenset(
+    {
+        *("adaptor", "arrow", "avro", "debezium", "delta", "frames", "generator", "iceberg", "kafka", "orderbook"),
+        *("parquet", "postgres"),
+    }
+)
 
 PAYLOAD = Option("payload", TEXT, "", "the format of the bytes of a frame, whose options stand beside these")
 SIZE_BYTES = Option("sizeBytes", choice("1", "2", "4", "8"), "4", "bytes of the size before each frame")

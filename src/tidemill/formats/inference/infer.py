@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.arrow.format import file_schema as arrow_schema
+from tidemill.formats.avro.files import file_schema as avro_schema
 from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.columnar.types import merged_schema
 from tidemill.formats.csv.format import CsvFormat
@@ -140,6 +141,7 @@ def _columnar(read: Callable[[Any], pa.Schema]) -> Callable[..., Schema]:
 
 _INFER = {
     "arrow": _columnar(arrow_schema),
+    "avro": _columnar(avro_schema),
     "csv": _infer_csv,
     "json": _infer_json,
     "parquet": _columnar(parquet_schema),

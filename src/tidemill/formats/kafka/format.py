@@ -15,6 +15,8 @@ from tidemill.formats.frames.format import frame_builder, payload_names
 from tidemill.formats.json.options import MULTI_LINE
 from tidemill.formats.kafka.rows import KafkaReader
 from tidemill.formats.messages import Messages, reader_of
+from tidemill.formats.records.sized_records import RecordBuilder
+from tidemill.formats.records.value_format import ValueFormat
 from tidemill.formats.rows.malformed import MODE, Mode
 from tidemill.options.option import check_options, lowered
 from tidemill.schema import TIMESTAMP, Field, Schema, type_to_ddl
@@ -99,6 +101,9 @@ class KafkaFormat:
             check_options(self.name, given, KAFKA_OPTIONS.keys | {MODE.key})
             return
         check_options(self.name, given, KAFKA_OPTIONS.keys | {MODE.key} | payload.option_names)
+        if isinstance(payload, ValueFormat):
+            payload.values(layout.value, _inner_options(payload, given), ())
+            return
         inner = payload.reader(layout.value, _inner_options(payload, given), ())
         if not isinstance(inner, RowReader) or inner.header_bytes_needed():
             raise VALUE_FORMAT.bad(payload.name, "a format without a header, read as a stream of bytes")
@@ -120,26 +125,48 @@ class KafkaFormat:
         layout, payload, mode = layout_of(schema, given), value_format(given), MODE.of(given)
         fields = {f.name: f for f in schema}
         asked = [fields[name] for name in needed]
-        builder = documents = None
+        wanted = [name for name in needed if name not in layout.parts]
+        builder, documents = (None, None)
         if payload is not None:
-            wanted = [name for name in needed if name not in layout.parts]
-            inner = reader_of(payload, layout.value, _inner_options(payload, given), wanted, messages)
-            assert isinstance(inner, RowReader), "validated before"
-            builder = frame_builder(payload, inner, Mode.PERMISSIVE)
-            if payload.name == "json" and MULTI_LINE.key not in given:
-                several = {**_inner_options(payload, given), MULTI_LINE.key: "true"}
-                inner = reader_of(payload, layout.value, several, wanted, messages)
-                assert isinstance(inner, RowReader), "validated before"
-                documents = frame_builder(payload, inner, Mode.PERMISSIVE)
+            builder, documents = _builders(payload, layout.value, given, wanted, messages)
         parts = {name: layout.parts[name] for name in needed if name in layout.parts}
         checked = {n: p for n, p in layout.parts.items() if p in _MAY_BE_NULL and not fields[n].nullable}
         return KafkaReader(asked, parts, {n: (p, fields[n]) for n, p in checked.items()}, builder, mode, documents)
+
+
+def _builders(
+    payload: Format,
+    schema: Schema,
+    options: Mapping[str, str],
+    needed: Sequence[str],
+    messages: Messages | None,
+) -> tuple[RecordBuilder, RecordBuilder | None]:
+    """What makes rows of values, and what does of values with line ends within, where that is another one."""
+    inner_options = _inner_options(payload, options)
+    if isinstance(payload, ValueFormat):
+        return payload.values(schema, inner_options, needed), None
+
+    def made(options: Mapping[str, str]) -> RecordBuilder:
+        inner = reader_of(payload, schema, options, needed, messages)
+        assert isinstance(inner, RowReader), "validated before"
+        return frame_builder(payload, inner, Mode.PERMISSIVE)
+
+    several = payload.name == "json" and MULTI_LINE.key not in options
+    return made(inner_options), made({**inner_options, MULTI_LINE.key: "true"}) if several else None
 
 
 def message_schema(options: Mapping[str, str]) -> Schema:
     """The columns of a table that declares none, without ``value.format``; names of options in lower case."""
     names = (*_SPARKS_ORDER, "headers") if INCLUDE_HEADERS.of(options) else _SPARKS_ORDER
     return Schema(tuple(Field(name, _TYPES[name][0]) for name in names))
+
+
+def with_parts(schema: Schema, options: Mapping[str, str]) -> Schema:
+    """The columns of values, and behind them those that options name for parts of messages; names in lower case."""
+    there = {name.lower() for name in schema.names}
+    named = [(part, option.of(options)) for part, option in COLUMNS.items()]
+    more = [Field(n, _TYPES[part][0]) for part, n in named if n is not None and n.lower() not in there]
+    return Schema((*schema, *more))
 
 
 def layout_of(schema: Schema, options: Mapping[str, str]) -> Layout:
@@ -179,7 +206,7 @@ def layout_of(schema: Schema, options: Mapping[str, str]) -> Layout:
 
 def value_formats() -> list[str]:
     """Formats that values can have."""
-    return sorted({*payload_names(), "debezium"} - {KAFKA})
+    return sorted({*payload_names(), "avro", "debezium"})
 
 
 def value_format(options: Mapping[str, str]) -> Format | None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidemill.connectors.kafka.partitions import UNIT
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.frames.rows import FrameBuilder
+from tidemill.formats.records.sized_records import RecordBuilder
 from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.formats.rows.malformed import Mode, fail_fast
 from tidemill.formats.text.line_ends import NEWLINE
@@ -41,19 +41,19 @@ class KafkaReader:
         Of those that are parts of a message, which ones.
     required : mapping
         Columns whose part of a message must be there, with that part.
-    builder : FrameBuilder or None
+    builder : RecordBuilder or None
         Makes rows of values; without it there is one row for each message.
     mode : Mode
-    documents : FrameBuilder or None
+    documents : RecordBuilder or None
         Makes rows of values with line ends within, where that is another one.
     """
 
     fields: Sequence[Field]
     parts: Mapping[str, str]
     required: Mapping[str, tuple[str, Field]]
-    builder: FrameBuilder | None
+    builder: RecordBuilder | None
     mode: Mode
-    documents: FrameBuilder | None = None
+    documents: RecordBuilder | None = None
 
     def rows(self, file: IO[bytes], *, start: int, end: int, file_size: int) -> Iterator[Rows]:
         """See :meth:`tidemill.formats.base.FileRowReader.rows`; the file is a :class:`PartitionFile`."""
@@ -102,7 +102,7 @@ class KafkaReader:
 
 
 def _of_values(
-    builder: FrameBuilder, documents: FrameBuilder | None, messages: Messages
+    builder: RecordBuilder, documents: RecordBuilder | None, messages: Messages
 ) -> tuple[Rows, npt.NDArray[np.int64]]:
     """Rows of the values, and the number of the message of each. Positions are offsets."""
     values, first = messages.values, messages.values.offset

@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tidemill.connectors.kafka.errors import begins_without
-from tidemill.connectors.kafka.options import MAX_OFFSETS, MIN_PARTITIONS, VALUE_FORMAT, parse_subscription
+from tidemill.connectors.kafka.options import MAX_OFFSETS, MIN_PARTITIONS, SUBSCRIBE, VALUE_FORMAT, parse_subscription
 from tidemill.connectors.kafka.partitions import UNIT, begin_of
 from tidemill.connectors.kafka.topics import Topics, bounds_now
+from tidemill.connectors.schema_registry.options import registry_of
+from tidemill.connectors.schema_registry.schemas import newest_schema
 from tidemill.errors import TidemillError
-from tidemill.formats.kafka.format import KAFKA, message_schema
+from tidemill.formats.avro.options import AVRO_SCHEMA
+from tidemill.formats.avro.values import columns_of_schema
+from tidemill.formats.kafka.format import KAFKA, message_schema, with_parts
 from tidemill.options.option import lowered
 from tidemill.options.tables import (
     ALLOW_APPENDS,
@@ -23,14 +27,45 @@ from tidemill.options.tables import (
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.files.file_progress import FileProgress, ListedFile
 from tidemill.runtime.files.progress import Limits
+from tidemill.schema import Schema
 
 
 def with_message_columns(statement: CreateTable) -> CreateTable:
-    """The statement with the columns of messages, if it leaves them out and values have no format."""
+    """The statement with the columns of messages, if it leaves them out.
+
+    Where values are Avro these are the columns of the schema.
+
+    Raises
+    ------
+    TidemillError
+        TM4071 where there is no schema, TM4072 for a type that no column holds; as asking a registry.
+    """
     options = lowered(statement.options)
-    if statement.format != KAFKA or len(statement.schema) or VALUE_FORMAT.of(options):
+    if statement.format != KAFKA or len(statement.schema):
         return statement
-    return replace(statement, schema=message_schema(options))
+    if VALUE_FORMAT.of(options).lower() == "avro":
+        return replace(statement, schema=_of_avro(statement.name, options))
+    return statement if VALUE_FORMAT.of(options) else replace(statement, schema=message_schema(options))
+
+
+def _of_avro(table: str, options: Mapping[str, str]) -> Schema:
+    """The columns of the schema that is given, or of the newest one that the registry has of the only topic, and those
+    that options name for what else a message has."""
+    text, registry = AVRO_SCHEMA.of(options), registry_of(options)
+    topics = SUBSCRIBE.of(options) or ()
+    subject = f"{topics[0]}-value" if len(topics) == 1 else ""
+    written = newest_schema(registry, subject) if registry and subject and text is None else None
+    if text is None and (written is None or written.kind != "AVRO"):
+        raise TidemillError(
+            "TM4071",
+            "no columns can be inferred",
+            got=f"{table}: the registry has no Avro schema of {subject or 'a single topic'}",
+            hint="list the columns with their types",
+        )
+    found = (
+        columns_of_schema(text or "", ()) if written is None else columns_of_schema(written.text, written.references)
+    )
+    return with_parts(found, options)
 
 
 def new_place(options: Mapping[str, str]) -> tuple[str, str]:

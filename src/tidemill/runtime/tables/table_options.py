@@ -10,6 +10,7 @@ from tidemill.connectors.postgres.options import POSTGRES_OPTIONS
 from tidemill.connectors.registry import options_of
 from tidemill.errors import SECRET_OPTIONS
 from tidemill.formats.adaptor.format import ADAPTOR_OPTIONS
+from tidemill.formats.avro.options import AVRO_OPTIONS
 from tidemill.formats.base import Format
 from tidemill.formats.columnar.rows import COLUMNAR_OPTIONS
 from tidemill.formats.csv.options import CSV_OPTIONS
@@ -45,6 +46,7 @@ GROUPS = (
     CSV_OPTIONS,
     JSON_OPTIONS,
     COLUMNAR_OPTIONS,
+    AVRO_OPTIONS,
     NATIVE_OPTIONS,
     FRAME_OPTIONS,
     ADAPTOR_OPTIONS,

@@ -10,6 +10,7 @@ from tidemill.connectors.iceberg.options import catalogue_place
 from tidemill.connectors.kafka.options import BOOTSTRAP, places_of
 from tidemill.connectors.postgres.options import servers_of
 from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, SOCKET_SCHEMES, scheme_of
+from tidemill.connectors.schema_registry.options import registry_places
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.files import local_pattern
@@ -74,6 +75,7 @@ class AllowedPaths:
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
         asked += [(broker, iter([broker])) for broker in _brokers(options)]
         asked += [(server, iter([server])) for server in servers_of(options)]
+        asked += [(p, iter([p if _is_url(p) else local_pattern(p)])) for p in registry_places(options)]
         asked += [(place, iter([place if _is_url(place) else local_pattern(place)])) for place in _catalogues(options)]
         asked += [(place, iter([place if _is_url(place) else local_pattern(place)])) for place in places_of(options)]
         for text, beginnings in asked:

@@ -36,6 +36,7 @@ _FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".arrow": "arrow",
+    ".avro": "avro",
     ".feather": "arrow",
 }
 """Formats by the suffix of file names, without that of a codec."""

@@ -1,0 +1,1 @@
+"""Schema registries: the schemas by which messages were written."""

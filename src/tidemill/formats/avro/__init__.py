@@ -1,0 +1,1 @@
+"""Avro: values that were written by a schema, and files of them."""
