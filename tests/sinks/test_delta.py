@@ -120,6 +120,18 @@ def test_columns_that_delta_does_not_have(counted: Counted, tmp_path: Path) -> N
     assert (caught.value.number, caught.value.got) == ("TM8209", "d interval day to second")
 
 
+@pytest.mark.parametrize("name", ["a%20b", "a\\b", "a\tb"])
+def test_paths_that_the_library_changes(counted: Counted, tmp_path: Path, name: str) -> None:
+    """They are refused, else the table would be in another directory."""
+    with pytest.raises(TidemillError) as caught:
+        counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path r'{tmp_path}/{name}')")
+    assert caught.value.number == "TM8207"
+    counted.mill.sql(f"CREATE SINK d FROM v INTO delta OPTIONS (path '{tmp_path}/a b é%')")
+    counted.write([("a", 1)])
+    counted.advance()
+    assert DeltaTable(str(tmp_path / "a b é%")).to_pyarrow_table().num_rows == 1
+
+
 def test_a_table_kept_equal_to_a_view(counted: Counted, seed: int, tmp_path: Path) -> None:
     """By key: rows come, change and go, and the mill is killed after commits."""
     chance = random.Random(seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.connectors.delta.storage import storage_options
+from tidemill.connectors.delta.storage import is_odd, storage_options
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
 from tidemill.options.kinds import TEXT, number
@@ -18,7 +18,17 @@ from tidemill.schema import Schema, type_to_ddl
 from tidemill.sinks import folder
 from tidemill.sinks.keyed_rows import DELETED, KEY_COLUMNS, key_columns, names_of, newest_rows
 from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MERGE, MODE, SNAPSHOT
-from tidemill.sinks.target import EXACTLY_ONCE, Changes, Identity, TargetKind, as_changes, foreign, gone, with_epoch
+from tidemill.sinks.target import (
+    EXACTLY_ONCE,
+    Changes,
+    Identity,
+    TargetKind,
+    as_changes,
+    bad_location,
+    foreign,
+    gone,
+    with_epoch,
+)
 
 COMPACT_EVERY = Option(
     "compactEvery", number(1, 100_000), None, "after how many commits small files are put together", alterable=True
@@ -176,6 +186,9 @@ def _library() -> Any:
 def _check(options: Mapping[str, str], schema: Schema) -> None:
     parse_connection(options, options[PATH.key])
     _library()
+    if is_odd(options[PATH.key]):
+        wanted = "a path without escapes such as %20, backslashes and control characters, which the library changes"
+        raise bad_location("delta", PATH.name, options[PATH.key], wanted)
     keys = key_columns(KEY_COLUMNS.of(options), schema)
     if (MODE.of(options) == MERGE) != bool(keys):
         raise KEY_COLUMNS.bad(str(KEY_COLUMNS.of(options)), f"the key of a row, with mode '{MERGE}' and no other")

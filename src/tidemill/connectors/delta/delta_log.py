@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.connectors.connector import FileInfo
-from tidemill.connectors.delta.storage import storage_options
+from tidemill.connectors.delta.storage import is_odd, storage_options
 from tidemill.connectors.versioned.data_file import Beside, etag_of
 from tidemill.connectors.versioned.errors import failed, no_column, no_table, not_installed, not_readable
 from tidemill.errors import TidemillError, nearest
@@ -108,8 +108,7 @@ class DeltaLog:
             from deltalake.exceptions import TableNotFoundError
         except ImportError as error:
             raise not_installed(error, "delta") from error
-        odd = "\\" in self.path or not self.path.isprintable() or unquote(self.path) != self.path
-        if odd and not is_object_url(self.path):
+        if is_odd(self.path):
             hint = "the library takes other paths for such ones: rename the directory"
             raise not_readable(self.path, "a path with an escape such as %20, a backslash or a control character", hint)
         storage = storage_options(self.path, dict(self.given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from tidemill.objectstore.connection import (
     ACCESS_KEY,
@@ -24,6 +25,11 @@ _ENVIRONMENT_NAMES = {
     REGION.key: "AWS_REGION",
     ENDPOINT.key: "AWS_ENDPOINT_URL",
 }
+
+
+def is_odd(path: str) -> bool:
+    """Whether the library takes another directory for that of a path: it knows escapes as URLs have them."""
+    return not is_object_url(path) and ("\\" in path or not path.isprintable() or unquote(path) != path)
 
 
 def storage_options(path: str, options: Mapping[str, str]) -> dict[str, str] | None:
