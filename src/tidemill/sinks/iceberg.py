@@ -52,27 +52,39 @@ class IcebergTarget:
         self._shown = ".".join(self._name)
         self._keeps_changes = MODE.of(options) == CHANGES
         self._begins_with_rows = not self._keeps_changes or INITIAL_SNAPSHOT.of(options)
-        self._made = False
+        self._newest: int | None = None
 
     def position(self, begun: bool) -> int | None:
-        """The epoch of the newest snapshot that this sink made."""
+        """The epoch of the newest snapshot that this sink made.
+
+        Raises
+        ------
+        TidemillError
+            TM8213 for a table that it did not make, TM8218 when nothing is there of what was delivered, TM8223.
+        """
         with self._numbered():
             table = self._table()
-            if table is None and begun and self._begins_with_rows:  # else nothing may have changed yet
+            empty = table is None or self._is_new(table)
+            if empty and begun and self._begins_with_rows:  # else nothing may have changed yet
                 raise gone(self._shown)
-            if table is None:
-                return None
-            found = self._newest(table)
-        if found is None:
+            self._newest = None if table is None or empty else self._newest_of(table)
+        if self._newest is None and not empty:
             raise foreign(self._shown, "an Iceberg table that this sink did not make")
-        self._made = True
-        return found
+        return self._newest
 
-    def _newest(self, table: Any) -> int | None:
-        """The greatest epoch in the summaries of snapshots."""
-        summaries = [s.summary.additional_properties for s in table.metadata.snapshots if s.summary is not None]
-        found = [int(given[_EPOCH]) for given in summaries if given.get(_SINK) == self._sink.id]
-        return max(found, default=None)
+    def _is_new(self, table: Any) -> bool:
+        """Whether this sink made the table, and ended before its first commit."""
+        return table.current_snapshot() is None and table.properties.get(_SINK) == self._sink.id
+
+    def _newest_of(self, table: Any) -> int | None:
+        """The epoch of the newest snapshot that this sink made, of those from which the table's rows come."""
+        from pyiceberg.table.snapshots import ancestors_of
+
+        for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+            given = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if given.get(_SINK) == self._sink.id:
+                return int(given[_EPOCH])
+        return None
 
     def snapshot(self, epoch: int, parts: Iterable[pa.Table]) -> None:
         """Replace all rows, in one commit."""
@@ -80,27 +92,50 @@ class IcebergTarget:
         first = next(tables)
         with self._numbered():
             table = self._table() or self._create(first.schema)
+            if not self._is_new(table) and self._newest_of(table) is None:
+                raise foreign(self._shown, "an Iceberg table that another sink made meanwhile")
             with table.transaction() as transaction:
-                transaction.overwrite(first, snapshot_properties=self._properties(epoch))
+                if not self._is_new(table):
+                    _take_columns(transaction, table, first.schema)
+                write = transaction.append if _is_empty(table) else transaction.overwrite
+                write(first, snapshot_properties=self._properties(epoch))
                 for part in tables:
                     transaction.append(part, snapshot_properties=self._properties(epoch))
-        self._made = True
+        self._newest = epoch
 
     def changes(self, changes: Sequence[Changes]) -> None:
-        """Append in one commit. TM8223 when the table has gone: one of changes alone would not add up to the view."""
+        """Append in one commit.
+
+        Raises
+        ------
+        TidemillError
+            TM8218 when the table is not as this sink left it: one of changes alone would not add up to the view. TM8213
+            when it has other columns by now; TM8223.
+        """
         rows = _plain(with_epoch(changes))
         with self._numbered():
             table = self._table()
-            if table is None and self._made:
-                raise FileNotFoundError("the table was removed while the sink wrote")
+            there = None if table is None else self._newest_of(table)
+            if there != self._newest or (table is not None and there is None and not self._is_new(table)):
+                raise gone(self._shown)
             table = table or self._create(rows.schema)
+            self._check_columns(table, rows.schema)
             table.append(rows, snapshot_properties=self._properties(changes[-1].epoch))
-        self._made = True
+        self._newest = changes[-1].epoch
+
+    def _check_columns(self, table: Any, schema: pa.Schema) -> None:
+        """TM8213 for a table that has other columns by now."""
+        there = {field.name: field for field in table.schema().fields}
+        missing = [name for name in schema.names if name not in there]
+        wanted = [name for name, field in there.items() if field.required and name not in schema.names]
+        if missing or wanted:
+            said = f"it lacks {missing[0]}" if missing else f"{wanted[0]} must not be NULL"
+            raise foreign(self._shown, f"the table has other columns than the sink: {said}")
 
     def _create(self, schema: pa.Schema) -> Any:
         catalogue = catalogue_of(self._options, made=True)
         catalogue.create_namespace_if_not_exists(self._name[:-1])
-        return catalogue.create_table(self._name, schema)
+        return catalogue.create_table(self._name, schema, properties={_SINK: self._sink.id})
 
     def _table(self) -> Any:
         """The table; None when there is none."""
@@ -127,12 +162,38 @@ class IcebergTarget:
             raise
         except Exception as error:
             said = (str(error).splitlines() or [type(error).__name__])[0]
+            if isinstance(error, ValueError) and said.startswith("Mismatch in fields"):
+                raise foreign(self._shown, "a column of the table has another type than the sink's") from error
             raise TidemillError(
                 "TM8223",
                 "a commit to the Iceberg table failed",
                 got=f"{self._shown}: {said}",
                 hint="check the catalogue and the store; it is tried again, and made once",
             ) from error
+
+
+def _take_columns(transaction: Any, table: Any, schema: pa.Schema) -> None:
+    """Give the table the columns of a view that was replaced, where they are others."""
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    wanted = Catalog._convert_schema_if_needed(schema)
+    both = [schema_to_pyarrow(some, include_field_ids=False) for some in (table.schema(), wanted)]
+    if both[0].equals(both[1]):
+        return
+    with transaction.update_schema(allow_incompatible_changes=True) as change:
+        for field in table.schema().fields:
+            change.delete_column(field.name)
+    with transaction.update_schema(allow_incompatible_changes=True) as change:
+        change.union_by_name(wanted)
+
+
+def _is_empty(table: Any) -> bool:
+    """Whether no snapshot has a row; to overwrite nothing makes the library warn."""
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return True
+    return bool(snapshot.summary.additional_properties.get("total-records") == "0")
 
 
 def _plain(rows: pa.Table) -> pa.Table:

@@ -175,5 +175,5 @@ def foreign(location: str, got: str) -> TidemillError:
         "TM8213",
         "the target of this sink holds other data",
         got=f"{location}: {got}",
-        hint="give a new or empty directory; a sink that was dropped and created again is another one",
+        hint="give a new or empty directory or table; a sink that was dropped and created again is another one",
     )

@@ -23,15 +23,18 @@ class Beside:
         The values of partition columns as texts; names as the table has them.
     ids : mapping
         By the name of a column, the identifier of the file's column that it is; empty where names tell.
+    names : mapping
+        By the name of a column, its names in files whose columns have no identifiers, where these are others.
     """
 
     partition: Mapping[str, str | None] = field(default_factory=dict)
     ids: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 def etag_of(beside: Beside, modified: int = 0) -> str:
     """What stands for the version of a file: what is beside it, and when it was written, if a file system says so."""
-    given = [beside.partition, modified, beside.ids]
+    given = [beside.partition, modified, beside.ids, beside.names]
     return _MARK + json.dumps(given, sort_keys=True, separators=(",", ":"))
 
 
@@ -42,8 +45,8 @@ def is_data_file(etag: str) -> bool:
 
 def beside_of(etag: str) -> Beside:
     """What an ETag says."""
-    partition, _, ids = json.loads(etag[len(_MARK) :])
-    return Beside(partition, ids)
+    partition, _, ids, names = json.loads(etag[len(_MARK) :])
+    return Beside(partition, ids, names)
 
 
 class OfFile(Protocol):

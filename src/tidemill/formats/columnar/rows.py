@@ -158,7 +158,8 @@ class ColumnChoice:
 
     ``constants`` are what all rows have in columns that the file does not need to have, by their declared names.
     ``ids`` are identifiers of columns, by their declared names: a file whose columns have identifiers has a column
-    under the name that belongs to its own.
+    under the name that belongs to its own, and a constant stands for one that the file lacks. ``names`` are what
+    columns are called in files without identifiers, where these are other names.
     """
 
     schema: Schema
@@ -166,6 +167,7 @@ class ColumnChoice:
     mode: Mode
     constants: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     ids: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, file: pa.Schema) -> FileColumns:
         """Match all declared columns with those of a file, by name in any case.
@@ -182,12 +184,17 @@ class ColumnChoice:
         return FileColumns(tuple(chosen), len(self.needed), self.mode)
 
     def _column(self, field: Field, file: pa.Schema) -> FileColumn:
-        if field.name in self.constants:
-            return FileColumn(field, None, lambda array: array, self.constants[field.name])
-        if field.name in self.ids and any(_id(held) is not None for held in file):
+        constant = FileColumn(field, None, lambda array: array, self.constants.get(field.name))
+        if field.name not in self.ids:
+            return constant if field.name in self.constants else _file_column(field, file)
+        if any(_id(held) is not None for held in file):
             name = next((held.name for held in file if _id(held) == self.ids[field.name]), None)
-            return FileColumn(field, None, lambda array: array) if name is None else _named(field, file, name)
-        return _file_column(field, file)
+        elif field.name in self.names:
+            name = next((held.name for held in file if held.name in self.names[field.name]), None)
+        else:
+            found = _file_column(field, file)
+            return constant if found.name is None else found
+        return constant if name is None else _named(field, file, name)
 
 
 def column_choice(schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> ColumnChoice:

@@ -70,7 +70,10 @@ class DataFileReader:
             if name.lower() in fields
         }
         ids = {fields[n.lower()].name: id_ for n, id_ in data.beside.ids.items() if n.lower() in fields}
-        reader = ParquetReader(replace(self.choice, constants=constants, ids=ids))
+        names = {
+            fields[n.lower()].name: tuple(others) for n, others in data.beside.names.items() if n.lower() in fields
+        }
+        reader = ParquetReader(replace(self.choice, constants=constants, ids=ids, names=names))
         yield from reader.rows(data.stream, start=start, end=end, file_size=file_size)
 
 

@@ -43,19 +43,25 @@ def with_sink(catalog: Catalog, statement: CreateSink, created_at_epoch: int, al
             got=sink.name,
             hint="choose another name, DROP SINK first, or write IF NOT EXISTS",
         )
-    others = [s for s in catalog.sinks.values() if s.location == sink.location and s.target in _OWN_PLACES]
-    if others and sink.target in _OWN_PLACES:
+    own = _OWN_PLACES.get(sink.target)
+    others = [s for s in catalog.sinks.values() if own and _OWN_PLACES.get(s.target) == own and _same_place(s, sink)]
+    if others:
         raise TidemillError(
             "TM8205",
             "two sinks cannot write to one place",
             got=f"{sink.location}, of sink {others[0].name}",
-            hint="give each sink a directory of its own",
+            hint="give each sink a directory or table of its own",
         )
     return replace(catalog, sinks={**catalog.sinks, sink.name: sink})
 
 
-_OWN_PLACES = ("parquet", "json", "delta")
-"""Targets whose place belongs to one sink."""
+_OWN_PLACES = {"parquet": "path", "json": "path", "delta": "path", "iceberg": "catalog.uri", "postgres": "url"}
+"""Targets whose place belongs to one sink, each with the option that says where that is."""
+
+
+def _same_place(one: Sink, other: Sink) -> bool:
+    name = _OWN_PLACES[one.target]
+    return one.location == other.location and (name == "path" or one.options.get(name) == other.options.get(name))
 
 
 def repeated(catalog: Catalog, statement: CreateSink) -> Catalog | None:

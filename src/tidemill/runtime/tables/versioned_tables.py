@@ -65,5 +65,5 @@ def with_versioned_columns(statement: CreateTable) -> CreateTable:
     try:
         schema = merged_schema([(path, there)])
     except FormatError as error:
-        raise not_readable(path, error.got, "declare the other columns") from error
+        raise not_readable(path, error.got.removeprefix(f"{path}: "), "declare the other columns") from error
     return replace(statement, schema=schema)

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from tidemill.connectors.iceberg.options import catalogue_place
+from tidemill.connectors.iceberg.options import catalogue_places
 from tidemill.connectors.kafka.options import BOOTSTRAP, places_of
 from tidemill.connectors.postgres.options import servers_of
 from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, SOCKET_SCHEMES, scheme_of
@@ -75,9 +75,8 @@ class AllowedPaths:
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
         asked += [(broker, iter([broker])) for broker in _brokers(options)]
         asked += [(server, iter([server])) for server in servers_of(options)]
-        asked += [(p, iter([p if _is_url(p) else local_pattern(p)])) for p in registry_places(options)]
-        asked += [(place, iter([place if _is_url(place) else local_pattern(place)])) for place in _catalogues(options)]
-        asked += [(place, iter([place if _is_url(place) else local_pattern(place)])) for place in places_of(options)]
+        for place in (*registry_places(options), *catalogue_places(options), *places_of(options)):
+            asked.append((place, iter([place if _is_url(place) else local_pattern(place)])))
         for text, beginnings in asked:
             if not all(map(self._has, beginnings)):
                 raise self.outside(f"{text} of table {table}")
@@ -90,7 +89,7 @@ class AllowedPaths:
         """TM5045 when a sink must not write to a path or URL, or to the server of a store that its options name."""
         if not self._given:
             return
-        places = [*_brokers(options), *servers_of(options), *_catalogues(options)] or [
+        places = [*_brokers(options), *servers_of(options), *catalogue_places(options)] or [
             location
         ]  # a topic is where its brokers are
         for text in (*places, *places_of(options), *(options[name] for name in _SERVERS if name in options)):
@@ -131,12 +130,6 @@ def _brokers(options: Mapping[str, str]) -> list[str]:
     """URLs of the brokers that options name."""
     given = map(str.strip, options.get(BOOTSTRAP.key, "").split(","))
     return [f"{KAFKA_SCHEME}://{broker}" for broker in given if broker]
-
-
-def _catalogues(options: Mapping[str, str]) -> list[str]:
-    """The path or URL of the catalogue that options name, if they name one."""
-    place = catalogue_place(options)
-    return [place] if place else []
 
 
 def _real(place: str) -> str:

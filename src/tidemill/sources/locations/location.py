@@ -12,7 +12,15 @@ from tidemill.connectors.connected_file import ConnectedFile
 from tidemill.connectors.generated import Pace, parse_pace
 from tidemill.connectors.kafka.options import of_kafka
 from tidemill.connectors.kafka.topics import Topics, partition_file
-from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, Offered, is_offered, lookup, scheme_of
+from tidemill.connectors.registry import (
+    GENERATOR_SCHEME,
+    ICEBERG_SCHEME,
+    KAFKA_SCHEME,
+    Offered,
+    is_offered,
+    lookup,
+    scheme_of,
+)
 from tidemill.connectors.versioned.data_file import DataFile, beside_of, is_data_file
 from tidemill.connectors.versioned.versioned_table import VersionedTable
 from tidemill.errors import TidemillError
@@ -255,7 +263,8 @@ def location_of(
     if scheme_of(path) == KAFKA_SCHEME:
         return Location(path, topics=Topics(of_kafka(options), bounds))
     if versions is not None:
-        return Location(path, connection=parse_connection(options, path), versions=versions)
+        place = "s3://" if scheme_of(path) == ICEBERG_SCHEME else path  # the catalogue says where files are
+        return Location(path, connection=parse_connection(options, place), versions=versions)
     pattern = pattern_of(path)
     if is_offered(pattern):
         for option in (RECURSIVE, FAIL_ON_MISSING):
