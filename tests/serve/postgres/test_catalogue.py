@@ -47,6 +47,13 @@ def test_answers_of_the_information_schema(server: PostgresServer, connection: p
                                          ("spending", "VIEW"), ("things", "BASE TABLE")]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["INFORMATION_SCHEMA.COLUMNS", "Pg_Catalog.PG_CLASS", 'PUBLIC."Spending"'])
+def test_schemas_in_any_case(connection: psycopg.Connection[Any], name: str) -> None:
+    """dbt asks ``INFORMATION_SCHEMA.columns``."""
+    rows, as_usual = (connection.execute(f"SELECT * FROM {n}".encode()).fetchall() for n in (name, name.lower()))
+    assert rows and rows == as_usual
+
+
 def test_a_new_view_is_seen_and_keeps_its_number(start: Any) -> None:
     server = start()
     server.fill()

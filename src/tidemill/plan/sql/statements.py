@@ -314,7 +314,7 @@ def classify(source: Source) -> Statement | None:
         if kind in (["TABLE"], ["VIEW"], ["SINK"]):
             if_exists = names[at + 1 : at + 3] == ["IF", "EXISTS"]
             end = head[at + 2 if if_exists else at][1]
-            return Drop(kind[0].lower(), unquoted_name(source.text[end:]), if_exists)
+            return Drop(kind[0].lower(), _only_name(source.text, end), if_exists)
     table = names[1:2] == ["TABLE"] or names[1:3] == ["STATIC", "TABLE"]
     ours = table or names[1:2] == ["SINK"]
     if names[:1] == ["CREATE"] and not ours and "MATERIALIZED" not in names[:4]:
@@ -328,3 +328,18 @@ def classify(source: Source) -> Statement | None:
     if names[:1] in (["SELECT"], ["WITH"], ["VALUES"], ["FROM"]):
         return Query(source.text)
     return None
+
+
+def _only_name(text: str, start: int) -> str:
+    """The one name that a statement ends with. TM2001 for anything else, which IF EXISTS would hide."""
+    rest = [token for token, _, _ in tokens(text[start:])]
+    if rest[-1:] == [";"]:
+        rest.pop()
+    if len(rest) != 1 or not re.fullmatch(r"\w+|`.*`", rest[0], re.DOTALL):
+        raise TidemillError(
+            "TM2001",
+            "the SQL cannot be parsed",
+            got=text[:200],
+            hint="DROP takes one name alone, in back quotes where it has other characters than letters, digits and _",
+        )
+    return unquoted_name(rest[0])

@@ -261,7 +261,8 @@ class Declaration:
         if steady and root == present.root and fixed(statement.properties) == fixed(present.properties):
             return
         catalog = with_view(self.catalog, statement, root, self._created_at_epoch, replace=True)
-        if catalog is self.catalog:
+        if catalog.pending is self.catalog.pending:
+            self.catalog = catalog
             return
         self.changes.append(Change("replace", "view", name))
         if may_replace or statement.or_replace:

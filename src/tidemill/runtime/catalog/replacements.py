@@ -70,15 +70,19 @@ def ordered(views: Mapping[str, View]) -> list[str]:
 def replaced(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     """Begin to replace the view of this name, unless it is, or will be, the same: then the catalog as it is.
 
-    Errors as :func:`begin`.
+    A view that is the same no longer says why it could not be replaced before. Errors as :func:`begin`.
     """
 
     def same(other: View) -> bool:
         alike = public(other.root) == view.root and dict(other.properties) == dict(view.properties)
         return alike and other.failure is None and other.paused is None
 
-    present = catalog.views[view.name]
-    if same(catalog.pending.get(view.name, present)):
+    present, pending = catalog.views[view.name], catalog.pending.get(view.name)
+    if pending is None and same(present):
+        if present.refused is None:
+            return catalog
+        return replace(catalog, views={**catalog.views, view.name: replace(present, refused=None)})
+    if pending is not None and same(pending):
         return catalog
     return give_up(catalog, view.name, created_at_epoch) if same(present) else begin(catalog, view, created_at_epoch)
 

@@ -53,7 +53,7 @@ def bind_names(tree: exp.Query, known: Mapping[str, Relation], unknown: Callable
         if not isinstance(table.this, exp.Identifier):
             _check_function(table)
             continue
-        schema, name = table.db, _folded(table.this)
+        schema, name = table.db.lower(), _folded(table.this)
         if not schema and _is_common(table, name):
             continue
         full = full_name(schema, name) if schema in ("", *_SCHEMAS[2:]) else None

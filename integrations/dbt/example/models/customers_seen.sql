@@ -1,0 +1,1 @@
+SELECT customer, name FROM {{ source('mill', 'customers') }}

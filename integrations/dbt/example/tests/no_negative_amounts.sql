@@ -1,0 +1,1 @@
+SELECT customer FROM {{ ref('spending') }} WHERE amount < 0
