@@ -183,6 +183,18 @@ SOURCES: tuple[ConnectorKind, ...] = (
         "postgres",
         "PostgreSQL 15, also stopped and started",
     ),
+    ConnectorKind(
+        "mqtt",
+        "in",
+        "USING mqtt",
+        "at least once to the spool (QoS 1), exactly once from there on",
+        PART,
+        "opColumn",
+        "",
+        "paho-mqtt",
+        "mqtt",
+        "Mosquitto 2.0, also killed and started",
+    ),
     ConnectorKind("generator", "in", "USING generator", "exactly once", ALL, "", "", "", "", "Python's own arithmetic"),
 )
 """Sources that are built in."""

@@ -26,10 +26,13 @@ KAFKA_SCHEME = "kafka"
 POSTGRES_SCHEME = "postgresql"
 """Scheme of the location of a table USING postgres; internal."""
 
+MQTT_SCHEME = "mqtt"
+"""Scheme of the location of a table USING mqtt; internal."""
+
 ICEBERG_SCHEME = "iceberg"
 """Scheme of the location of a table USING iceberg; internal."""
 
-_INTERNAL = frozenset({GENERATOR_SCHEME, KAFKA_SCHEME, POSTGRES_SCHEME, ICEBERG_SCHEME})
+_INTERNAL = frozenset({GENERATOR_SCHEME, KAFKA_SCHEME, MQTT_SCHEME, POSTGRES_SCHEME, ICEBERG_SCHEME})
 _BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *SOCKET_SCHEMES, *_INTERNAL})
 _URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://")
 

@@ -24,6 +24,7 @@ _BUILT_IN = {
     "iceberg": "tidemill.formats.versioned.format:IcebergFormat",
     "json": "tidemill.formats.json.format:JsonFormat",
     "kafka": "tidemill.formats.kafka.format:KafkaFormat",
+    "mqtt": "tidemill.formats.mqtt.format:MqttFormat",
     "native": "tidemill.formats.native.format:NativeFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
     "postgres": "tidemill.formats.postgres.format:PostgresFormat",

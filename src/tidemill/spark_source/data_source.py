@@ -31,7 +31,7 @@ from tidemill.spark_source.data_stream import TidemillStreamReader
 from tidemill.spark_source.left_out import parse_ignored
 from tidemill.spark_source.source_options import COLUMNS, ERRORS_PATH, FORMAT, OWN_OPTIONS, SOURCE_OPTIONS, paths_of
 
-_OF_MILLS = ("debezium", "delta", "generator", "iceberg", "kafka", "orderbook", "postgres")
+_OF_MILLS = ("debezium", "delta", "generator", "iceberg", "kafka", "mqtt", "orderbook", "postgres")
 
 
 def register(spark: SparkSession) -> None:

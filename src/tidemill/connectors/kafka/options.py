@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.connectors.message_options import TIMESTAMP_COLUMN, TOPIC_COLUMN, VALUE_FORMAT, column_option
 from tidemill.errors import nearest
 from tidemill.options.kinds import FLAG, SIZE, TEXT, number
 from tidemill.options.option import Kind, Option, OptionGroup, bad_option
@@ -322,30 +323,14 @@ def client_properties(options: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-MESSAGE_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-"""What a message has, beside what is in its value."""
-
-
-def _column(name: str) -> Option[str | None]:
-    return Option(f"{name}Column", TEXT, None, f"with `value.format`: the column that has the {_ABOUT[name]}")
-
-
-_ABOUT = {
-    "key": "key of a message, BINARY or STRING",
-    "topic": "topic of a message, STRING",
-    "partition": "partition of a message, INT",
-    "offset": "offset of a message, BIGINT",
-    "timestamp": "time of a message, TIMESTAMP",
-    "headers": "headers of a message, ARRAY<STRUCT<key: STRING, value: BINARY>>",
+COLUMNS: Mapping[str, Option[str | None]] = {
+    "key": column_option("key", "key of a message, BINARY or STRING"),
+    "topic": TOPIC_COLUMN,
+    "partition": column_option("partition", "partition of a message, INT"),
+    "offset": column_option("offset", "offset of a message, BIGINT"),
+    "timestamp": TIMESTAMP_COLUMN,
+    "headers": column_option("headers", "headers of a message, ARRAY<STRUCT<key: STRING, value: BINARY>>"),
 }
-COLUMNS: Mapping[str, Option[str | None]] = {name: _column(name) for name in _ABOUT}
-VALUE_FORMAT = Option(
-    "value.format",
-    TEXT,
-    "",
-    "the format of the values, whose options stand beside these; without it a table has the columns of messages",
-    shown="none",
-)
 
 KAFKA_OPTIONS = OptionGroup(
     "Kafka",

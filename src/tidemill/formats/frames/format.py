@@ -23,8 +23,8 @@ from tidemill.schema import Schema
 
 _WITHOUT_FRAMES = frozenset(
     {
-        *("adaptor", "arrow", "avro", "debezium", "delta", "frames", "generator", "iceberg", "kafka", "orderbook"),
-        *("parquet", "postgres"),
+        *("adaptor", "arrow", "avro", "debezium", "delta", "frames", "generator", "iceberg", "kafka", "mqtt"),
+        *("orderbook", "parquet", "postgres"),
     }
 )
 

@@ -9,14 +9,12 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.connectors.kafka.partitions import UNIT
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.records.sized_records import RecordBuilder
+from tidemill.formats.payloads.values import Values, texts_of, without
 from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.formats.rows.malformed import Mode, fail_fast
-from tidemill.formats.text.line_ends import NEWLINE
 from tidemill.kernels.columns import column
 from tidemill.schema import TIMESTAMP, Field
 
@@ -41,19 +39,16 @@ class KafkaReader:
         Of those that are parts of a message, which ones.
     required : mapping
         Columns whose part of a message must be there, with that part.
-    builder : RecordBuilder or None
+    values : Values or None
         Makes rows of values; without it there is one row for each message.
     mode : Mode
-    documents : RecordBuilder or None
-        Makes rows of values with line ends within, where that is another one.
     """
 
     fields: Sequence[Field]
     parts: Mapping[str, str]
     required: Mapping[str, tuple[str, Field]]
-    builder: RecordBuilder | None
+    values: Values | None
     mode: Mode
-    documents: RecordBuilder | None = None
 
     def rows(self, file: IO[bytes], *, start: int, end: int, file_size: int) -> Iterator[Rows]:
         """See :meth:`tidemill.formats.base.FileRowReader.rows`; the file is a :class:`PartitionFile`."""
@@ -75,11 +70,11 @@ class KafkaReader:
 
     def _rows(self, partition: PartitionFile, messages: Messages) -> Rows:
         """The rows of a batch of messages, without those of which a required part is missing."""
-        if self.builder is None:
+        if self.values is None:
             numbers = np.arange(messages.offsets.size)
             rows = Rows(make_batch([], [], numbers.size), numbers.size, messages.offsets, ())
         else:
-            rows, numbers = _of_values(self.builder, self.documents, messages)
+            rows, numbers = _of_values(self.values, messages)
         made = _Parts(partition, messages)
         dropped, errors = np.zeros(messages.offsets.size, np.bool_), list(rows.errors)
         for name, (part, field) in self.required.items():
@@ -98,35 +93,20 @@ class KafkaReader:
                 errors += made.flaws(made.bad_texts[part], field.name, "bad_utf8", dropped=drops)
                 dropped[made.bad_texts[part]] |= drops
         rows = replace(rows, batch=make_batch(self._schema, arrays, rows.count), errors=tuple(errors))
-        return _without(rows, dropped[numbers]) if dropped.any() else rows
+        return without(rows, dropped[numbers]) if dropped.any() else rows
 
 
-def _of_values(
-    builder: RecordBuilder, documents: RecordBuilder | None, messages: Messages
-) -> tuple[Rows, npt.NDArray[np.int64]]:
+def _of_values(maker: Values, messages: Messages) -> tuple[Rows, npt.NDArray[np.int64]]:
     """Rows of the values, and the number of the message of each. Positions are offsets."""
     values, first = messages.values, messages.values.offset
     buffers: list[Any] = values.buffers()
     _, bounds, held = buffers
     ends = np.frombuffer(bounds, np.int64)[first : first + len(values) + 1] if bounds else np.zeros(1, np.int64)
     data = np.frombuffer(held, np.uint8) if held else _NO_BYTES
-    sizes = np.diff(ends)
-    if documents is not None and np.any(data[int(ends[0]) : int(ends[-1])] == NEWLINE):
-        builder = documents
-    filled = np.flatnonzero(sizes)
-    starts, sizes = np.ascontiguousarray(ends[:-1][filled]), np.ascontiguousarray(sizes[filled])
-    rows = builder.build(data, 0, starts, sizes)
-    offsets = messages.offsets[filled]
-    if not filled.size:
-        return rows, _NO_OFFSETS
-
-    def message(at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.searchsorted(starts, at, "right") - 1
-
-    places = message(rows.positions)
-    wrong = message(np.array([e.position for e in rows.errors], np.int64)).tolist()
-    errors = tuple(replace(e, position=int(offsets[m]), at=None) for e, m in zip(rows.errors, wrong, strict=True))
-    return replace(rows, positions=offsets[places], errors=errors), filled[places]
+    made, offsets = maker.rows(data, 0, ends[:-1], np.diff(ends)), messages.offsets
+    wrong = zip(made.rows.errors, made.of_errors.tolist(), strict=True)
+    errors = tuple(replace(e, position=int(offsets[m]), at=None) for e, m in wrong)
+    return replace(made.rows, positions=offsets[made.messages], errors=errors), made.messages
 
 
 class _Parts:
@@ -172,32 +152,12 @@ class _Parts:
 
     def _text(self, part: str, found: pa.BinaryArray) -> pa.Array[Any]:
         """Bytes as texts, NULL where they are none."""
-        try:
-            return found.cast(pa.string())
-        except pa.ArrowInvalid:
-            texts = [None if value is None else _decoded(value) for value in found.to_pylist()]
-        array = pa.array(texts, pa.string())
-        self.bad_texts[part] = np.flatnonzero(pc.and_(array.is_null(), found.is_valid()).to_numpy(False))
+        array, bad = texts_of(found)
+        if bad.size:
+            self.bad_texts[part] = bad
         return array
 
     def flaws(self, numbers: npt.NDArray[np.int64], name: str, reason: str, dropped: bool) -> list[RowError]:
         """What is wrong with some messages."""
         offsets, found = self._messages.offsets, self._messages.found
         return [RowError(int(offsets[i]), name, reason, found[i].value() or b"", dropped) for i in numbers.tolist()]
-
-
-def _decoded(value: bytes) -> str | None:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _without(rows: Rows, dropped: npt.NDArray[np.bool_]) -> Rows:
-    """The rows that stay."""
-    kept = np.flatnonzero(~dropped)
-    raw = rows.raw
-    batch = make_batch(rows.batch.schema, [c.take(column(kept)) for c in rows.batch.columns], kept.size)
-    return replace(
-        rows, batch=batch, count=kept.size, positions=rows.positions[kept], raw=lambda row: raw(int(kept[row]))
-    )

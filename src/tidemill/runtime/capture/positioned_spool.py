@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from tidemill.connectors.postgres.server import Shape
-from tidemill.errors import TidemillError
+from tidemill.runtime.capture.capture import unwritable
 from tidemill.sources.sockets.spool import Spool
 
 _CLAIM = "slot.json"
@@ -59,7 +59,7 @@ class PositionedSpool:
             staged.write_text(text)
             staged.replace(self._spool.directory / _CLAIM)
         except OSError as error:
-            raise _unwritable(self._spool, error) from error
+            raise unwritable(self._spool, error) from error
 
     @property
     def claimed(self) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ class PositionedSpool:
             self._file.writelines(self._parts)
             self._file.flush()
         except OSError as error:
-            raise _unwritable(self._spool, error) from error
+            raise unwritable(self._spool, error) from error
         self._parts, self._in_memory = [], 0
 
     def commit(self, slot: str, position: int) -> None:
@@ -106,7 +106,7 @@ class PositionedSpool:
                     finally:
                         view.release()
         except OSError as error:
-            raise _unwritable(self._spool, error) from error
+            raise unwritable(self._spool, error) from error
         finally:
             self.abandon()
 
@@ -124,19 +124,10 @@ class PositionedSpool:
         try:
             self._spool.sync()
         except OSError as error:
-            raise _unwritable(self._spool, error) from error
+            raise unwritable(self._spool, error) from error
         self._synced_at = time.monotonic()
         return True
 
 
 def _made(directory: Path) -> IO[bytes]:
     return cast("IO[bytes]", tempfile.TemporaryFile(dir=directory))
-
-
-def _unwritable(spool: Spool, error: OSError) -> TidemillError:
-    return TidemillError(
-        "TM5116",
-        "what a database sends cannot be written into the root",
-        got=f"{spool.directory}: {error.strerror}",
-        hint="make space, or repair the disk of the root; the server keeps it, and sends it again",
-    )

@@ -8,7 +8,6 @@ the server sends again what is not acknowledged, and the spool says up to where 
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -30,19 +29,16 @@ from tidemill.connectors.postgres.slots import (
     drop_slot,
 )
 from tidemill.errors import TidemillError
+from tidemill.runtime.capture.capture import Capture, StoppedError
 from tidemill.runtime.capture.follower import Follower
 from tidemill.runtime.capture.positioned_spool import PositionedSpool
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.sockets.spool import Spool
 
-_LONGEST_PAUSE, _ENDING_SECONDS, _CHECK_SECONDS = 30.0, 15.0, 5.0
+_CHECK_SECONDS = 5.0
 
 
-class _StoppedError(Exception):
-    """The thread is to end."""
-
-
-class PostgresCapture:
+class PostgresCapture(Capture):
     """One thread that follows a table.
 
     Parameters
@@ -51,30 +47,14 @@ class PostgresCapture:
     spool : Spool
     default_slot : str
         The slot's name, unless an option names it.
-
-    Attributes
-    ----------
-    table : Table
-        As it is now.
-    consumed : int
-        How many of the bytes of the spool have been read.
     """
 
     def __init__(self, table: Table, spool: Spool, default_slot: str) -> None:
-        self.table = table
-        self.consumed = spool.begin
-        self._spool, self._positions = spool, PositionedSpool(spool)
+        super().__init__(table, spool)
+        self._positions = PositionedSpool(spool)
         self._default = default_slot
-        self._ended = threading.Event()
-        self._state = threading.Condition()
         self._through = 0
-        self._asked = 0
         self._connections: list[Any] = []
-        self._warned, self._pause = "", 0.0
-        self._error: TidemillError | None = None
-        self._warnings: list[str] = []
-        self._thread = threading.Thread(target=self._run, name=f"capture of {table.name}", daemon=True)
-        self._thread.start()
 
     # -- for other threads --------------------------------------------------------------------------
 
@@ -110,21 +90,10 @@ class PostgresCapture:
             finally:
                 self._asked -= 1
 
-    def warnings(self) -> list[str]:
-        """New warnings since the last call."""
-        with self._state:
-            warnings, self._warnings = self._warnings, []
-        return warnings
-
-    def close(self) -> None:
-        """Stop. The server sends again what is not in the spool. May be called twice."""
-        self._ended.set()
-        until = time.monotonic() + _ENDING_SECONDS
-        while self._thread.is_alive() and time.monotonic() < until:
-            self._thread.join(1.0)
-            for connection in list(self._connections) if self._thread.is_alive() else ():
-                with contextlib.suppress(psycopg.Error):  # it may wait for a lock, or for transactions of others
-                    connection.cancel_safe(timeout=2.0)
+    def _interrupt(self) -> None:
+        for connection in list(self._connections):
+            with contextlib.suppress(psycopg.Error):  # it may wait for a lock, or for transactions of others
+                connection.cancel_safe(timeout=2.0)
 
     def drop(self) -> None:
         """Drop the slot, and a publication that was created for it; after :meth:`close`. TM5117 when that failed."""
@@ -142,30 +111,6 @@ class PostgresCapture:
 
     # -- the thread ---------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            if self._waits():
-                self._ended.wait(0.1)
-                continue
-            try:
-                self._follow()
-            except _StoppedError:
-                return
-            except TidemillError as error:
-                self._failed(error)
-            except Exception as error:  # else the table would stand still, and nobody would know
-                self._failed(no_answer(self._place().shown, f"{type(error).__name__}: {error}"))
-            if self._pause:
-                self._ended.wait(self._pause)
-
-    def _failed(self, error: TidemillError) -> None:
-        with self._state:
-            if self._warned != error.message():
-                self._warnings.append(error.message())
-            self._error, self._warned = error, error.message()
-            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE)
-            self._state.notify_all()
-
     def _moved(self, position: int) -> None:
         with self._state:
             self._error, self._pause = None, 0.0
@@ -174,8 +119,12 @@ class PostgresCapture:
             self._through = max(self._through, position)
             self._state.notify_all()
 
-    def _waits(self) -> bool:
-        return self._spool.end - self.consumed >= SPOOL_BYTES.of(self.table.options)
+    @property
+    def _most_unread(self) -> int:
+        return SPOOL_BYTES.of(self.table.options)
+
+    def _unexpected(self, what: str) -> TidemillError:
+        return no_answer(self._place().shown, what)
 
     def _place(self) -> Place:
         return place_of(self.table.options)
@@ -211,7 +160,7 @@ class PostgresCapture:
             finally:
                 self._positions.abandon()
         if self._ended.is_set():
-            raise _StoppedError
+            raise StoppedError
 
     @contextlib.contextmanager
     def _connected(self, place: Place, replication: bool = False) -> Iterator[Any]:
@@ -270,7 +219,7 @@ class PostgresCapture:
                 for part in copied:
                     self._positions.add(bytes(part))
                     if self._ended.is_set():
-                        raise _StoppedError
+                        raise StoppedError
 
 
 def _value(column: Column) -> sql.Composable:

@@ -94,6 +94,14 @@ class Spools:
         """Forget the spool of a table; it stays where it is until :meth:`tidy`."""
         del self._spools[name], self._read_at[name]
 
+    def discard(self, name: str) -> None:
+        """Delete the spool of a table that was not created after all: a directory without a manifest is no root."""
+        folder = self._spools[name][1].directory
+        self.forget(name)
+        shutil.rmtree(folder, ignore_errors=True)  # tried again when the root is opened next
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
+
     def tidy(self, catalog: Catalog) -> None:
         """Delete spools of dropped tables.
 

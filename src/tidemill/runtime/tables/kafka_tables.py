@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tidemill.connectors.kafka.errors import begins_without
-from tidemill.connectors.kafka.options import MAX_OFFSETS, MIN_PARTITIONS, SUBSCRIBE, VALUE_FORMAT, parse_subscription
+from tidemill.connectors.kafka.options import COLUMNS, MAX_OFFSETS, MIN_PARTITIONS, SUBSCRIBE, parse_subscription
 from tidemill.connectors.kafka.partitions import UNIT, begin_of
 from tidemill.connectors.kafka.topics import Topics, bounds_now
+from tidemill.connectors.message_options import VALUE_FORMAT
 from tidemill.connectors.schema_registry.options import registry_of
 from tidemill.connectors.schema_registry.schemas import newest_schema
 from tidemill.errors import TidemillError
 from tidemill.formats.avro.options import AVRO_SCHEMA
 from tidemill.formats.avro.values import columns_of_schema
-from tidemill.formats.kafka.format import KAFKA, message_schema, with_parts
+from tidemill.formats.kafka.format import KAFKA, PARTS, message_schema
+from tidemill.formats.payloads.layout import with_parts
 from tidemill.options.option import lowered
 from tidemill.options.tables import (
     ALLOW_APPENDS,
@@ -65,7 +67,7 @@ def _of_avro(table: str, options: Mapping[str, str]) -> Schema:
     found = (
         columns_of_schema(text or "", ()) if written is None else columns_of_schema(written.text, written.references)
     )
-    return with_parts(found, options)
+    return with_parts(found, options, COLUMNS, PARTS)
 
 
 def new_place(options: Mapping[str, str]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidemill.connectors.generated import GeneratedLocation, parse_pace
 from tidemill.connectors.kafka.options import check_kafka_options
 from tidemill.connectors.kafka.topics import Topics
+from tidemill.connectors.mqtt.options import check_mqtt_options
 from tidemill.connectors.registry import is_offered, know_secrets
 from tidemill.connectors.versioned.versioned_table import VersionedTable
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
@@ -21,6 +22,7 @@ from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.kafka.format import KAFKA
 from tidemill.formats.messages import Messages
+from tidemill.formats.mqtt.format import MQTT
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.postgres.format import POSTGRES
@@ -54,6 +56,7 @@ from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
 from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
 from tidemill.runtime.tables.kafka_tables import cut, new_place, with_message_columns
+from tidemill.runtime.tables.mqtt_tables import mqtt_path, with_mqtt_columns, without_connection
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
 from tidemill.runtime.tables.postgres_tables import path_of, retained_bytes, with_postgres_columns
 from tidemill.runtime.tables.primary_key import ORDER_BOOK, is_debezium, with_book_columns, with_primary_key
@@ -160,6 +163,16 @@ class Table:
         return self.format == POSTGRES
 
     @property
+    def of_mqtt(self) -> bool:
+        """Whether its rows are messages of an MQTT broker."""
+        return self.format == MQTT
+
+    @property
+    def captured(self) -> bool:
+        """Whether a thread of the mill receives its rows from a server, into a spool."""
+        return self.of_postgres or self.of_mqtt
+
+    @property
     def retained_bytes(self) -> int | None:
         """How much stays of what came otherwise than in files, once it is read; None for all."""
         return retained_bytes(self.options) if self.of_postgres else RETAIN_BYTES.of(self.options)
@@ -177,7 +190,7 @@ class Table:
     @property
     def spooled(self) -> bool:
         """Whether its rows are read from a spool of the root."""
-        return self.pushed or self.of_postgres
+        return self.pushed or self.captured
 
     @property
     def listed(self) -> bool:
@@ -267,7 +280,7 @@ class Table:
             return False
         if self.inferred and not len(statement.schema):
             return {n.lower() for n in statement.primary_key} == {n.lower() for n in self.primary_key}
-        made = with_primary_key(with_columns(with_message_columns(with_book_columns(statement))))
+        made = with_primary_key(with_columns(with_mqtt_columns(with_message_columns(with_book_columns(statement)))))
         first = Schema(tuple(f for f in self.declared if f.name not in self.added))
         return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
 
@@ -325,6 +338,8 @@ class Table:
         if self.op_column is not None and self.op_column not in self.declared.names:
             fields = (*fields, Field(self.op_column, pa.string()))
         given = format_options(self.format, self.options, self.inferred)
+        if self.of_mqtt:
+            given = without_connection(given)
         if self.time_zone != UTC and TIME_ZONE.key in lookup(self.format).option_names:
             given = {TIME_ZONE.key: self.time_zone, **given}
         options = tuple(sorted((k, v) for k, v in given.items() if is_for_format(k)))
@@ -411,7 +426,7 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         TM4001 to TM4004 for format and options, TM2011 for opColumn, TM5001 and TM5002 for the path, TM5075 to TM5078
         for the queue; as :func:`with_primary_key` for the key.
     """
-    statement = with_message_columns(with_book_columns(statement))
+    statement = with_mqtt_columns(with_message_columns(with_book_columns(statement)))
     inferred = not len(statement.schema) and statement.format in {*INFERABLE, *VERSIONED, POSTGRES}
     statement = with_postgres_columns(with_versioned_columns(statement))
     options = lowered(statement.options)
@@ -432,6 +447,8 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
         path = _generated_path(statement.schema, options)
     if statement.format == POSTGRES:
         path = path_of(options)
+    if statement.format == MQTT:
+        path = mqtt_path(options)
     bounds = ""
     if statement.format == KAFKA:
         path, bounds = new_place(options)
@@ -513,7 +530,8 @@ def _known_options(table: Table) -> frozenset[str]:
     """The options that a table of its kind takes, in lower case."""
     offered = table.listed and is_offered(table.path)
     kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
-    kind |= {"of_topics": table.of_topics, "versioned": table.versioned, "of_postgres": table.of_postgres}
+    kind |= {"of_topics": table.of_topics, "versioned": table.versioned}
+    kind |= {"of_postgres": table.of_postgres, "of_mqtt": table.of_mqtt}
     return known_options(lookup(table.format), table.path, **kind)
 
 
@@ -521,6 +539,8 @@ def _check_limits(table: Table) -> None:
     """TM4003 for a bad value of an option that can be changed; TM5080 and TM5081 as :func:`check_clean`."""
     for option in TABLE_OPTIONS.options:
         option.of(table.options)
+    if table.of_mqtt:
+        check_mqtt_options(table.options)
     if table.of_topics:
         check_kafka_options(table.options)
     check_notifications(table.options, table.path, table.keyed)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tidemill.connectors.iceberg.options import ICEBERG_OPTIONS
 from tidemill.connectors.kafka.options import KAFKA_OPTIONS
+from tidemill.connectors.mqtt.options import MQTT_OPTIONS
 from tidemill.connectors.postgres.options import POSTGRES_OPTIONS
 from tidemill.connectors.registry import options_of
 from tidemill.errors import SECRET_OPTIONS
@@ -66,6 +67,7 @@ GROUPS = (
     KAFKA_OPTIONS,
     ICEBERG_OPTIONS,
     POSTGRES_OPTIONS,
+    MQTT_OPTIONS,
 )
 """All options of tables, in the order of the reference."""
 
@@ -85,7 +87,8 @@ _OF_FILES = {
     option.key for option in (PATH, OP_COLUMN, OP_INSERT, OP_DELETE, ALLOW_OVERWRITES, ALLOW_APPENDS, FILE_ATTEMPTS)
 }
 
-_OF_PLAIN_FILES = {option.key for option in (OP_COLUMN, OP_INSERT, OP_DELETE, ALLOW_OVERWRITES, ALLOW_APPENDS)}
+_OPERATIONS = {option.key for option in (OP_COLUMN, OP_INSERT, OP_DELETE)}
+_OF_PLAIN_FILES = _OPERATIONS | {option.key for option in (ALLOW_OVERWRITES, ALLOW_APPENDS)}
 
 
 def is_for_format(option: str) -> bool:
@@ -118,15 +121,16 @@ def known_options(
     of_topics: bool,
     versioned: bool,
     of_postgres: bool,
+    of_mqtt: bool,
 ) -> frozenset[str]:
     """The options that a table takes, in lower case. Errors as :func:`options_of`.
 
     Parameters
     ----------
-    generated, pushed, ingested, offered, of_topics, versioned, of_postgres : bool
+    generated, pushed, ingested, offered, of_topics, versioned, of_postgres, of_mqtt : bool
         Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package, or
-        are messages of topics, or those of a Delta or Iceberg table, or of PostgreSQL; else they are in files or
-        objects.
+        are messages of topics, or those of a Delta or Iceberg table, or of PostgreSQL, or of an MQTT broker;
+        else they are in files or objects.
     """
     if generated:
         return TABLE_OPTIONS.keys - _OF_FILES | format_.option_names
@@ -136,6 +140,8 @@ def known_options(
         return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names
     if of_postgres:
         return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | format_.option_names | POSTGRES_OPTIONS.keys
+    if of_mqtt:
+        return TABLE_OPTIONS.keys - _OF_PLAIN_FILES | _OPERATIONS | format_.option_names | MQTT_OPTIONS.keys
     known = TABLE_OPTIONS.keys | NOTIFICATION_OPTIONS.keys | INFERENCE_OPTIONS.keys | CODEC_OPTIONS.keys
     known |= READ_OPTIONS.keys | format_.option_names | RESCUE_OPTIONS.keys
     if pushed:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from tidemill.connectors.iceberg.options import catalogue_places
 from tidemill.connectors.kafka.options import BOOTSTRAP, places_of
+from tidemill.connectors.mqtt.options import brokers_of
 from tidemill.connectors.postgres.options import servers_of
 from tidemill.connectors.registry import GENERATOR_SCHEME, KAFKA_SCHEME, SOCKET_SCHEMES, scheme_of
 from tidemill.connectors.schema_registry.options import registry_places
@@ -75,7 +76,7 @@ class AllowedPaths:
         asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
         asked += [(broker, iter([broker])) for broker in _brokers(options)]
         asked += [(server, iter([server])) for server in servers_of(options)]
-        for place in (*registry_places(options), *catalogue_places(options), *places_of(options)):
+        for place in (*registry_places(options), *catalogue_places(options), *places_of(options), *brokers_of(options)):
             asked.append((place, iter([place if _is_url(place) else local_pattern(place)])))
         for text, beginnings in asked:
             if not all(map(self._has, beginnings)):
