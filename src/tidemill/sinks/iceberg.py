@@ -32,8 +32,8 @@ TARGET = Option(TABLE.name, TEXT, None, f"the table, which the sink makes: {TABL
 _SINK, _EPOCH = "tidemill.sink", "tidemill.epoch"
 """Properties of the summary of a snapshot."""
 
-_ROWS = 1 << 20
-"""Rows of a snapshot that are written together."""
+_ROWS, _BYTES = 1 << 20, 1 << 28
+"""Rows that are written together, or less where they are large: each part is a file and a manifest of its own."""
 
 
 class IcebergTarget:
@@ -88,7 +88,7 @@ class IcebergTarget:
 
     def snapshot(self, epoch: int, parts: Iterable[pa.Table]) -> None:
         """Replace all rows, in one commit."""
-        tables = (_plain(as_changes(epoch, p) if self._keeps_changes else p) for p in parts)
+        tables = _together(_plain(as_changes(epoch, p) if self._keeps_changes else p) for p in parts)
         first = next(tables)
         with self._numbered():
             table = self._table() or self._create(first.schema)
@@ -170,6 +170,18 @@ class IcebergTarget:
                 got=f"{self._shown}: {said}",
                 hint="check the catalogue and the store; it is tried again, and made once",
             ) from error
+
+
+def _together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in fewer parts; at least one."""
+    held: list[pa.Table] = []
+    for part in parts:
+        held.append(part)
+        if sum(p.num_rows for p in held) >= _ROWS or sum(p.nbytes for p in held) >= _BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _take_columns(transaction: Any, table: Any, schema: pa.Schema) -> None:
