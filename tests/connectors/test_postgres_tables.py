@@ -203,6 +203,28 @@ def text(value: Any) -> str:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else repr(value)
 
 
+def test_domains(server: PostgresServer, table: str, mill_factory: MillFactory) -> None:
+    """A domain, also over another one, is what it is over; an enum is a text."""
+    with server.connect() as connection:
+        connection.execute(
+            "CREATE DOMAIN price AS numeric(9, 2) CHECK (value > 0); CREATE DOMAIN dear AS price CHECK (value > 9); "
+            "CREATE DOMAIN small AS int; CREATE DOMAIN smaller AS small; CREATE TYPE mood AS ENUM ('sad'); "
+            "CREATE DOMAIN moods AS mood"
+        )
+        columns = "a price, b dear, c smaller, d smaller, e mood, f moods, g numeric(5, 1)"
+        connection.execute(f"CREATE TABLE {table} ({columns})".encode())
+        connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
+        connection.execute(f"INSERT INTO {table} VALUES (1.5, 10, 7, NULL, 'sad', 'sad', 2.5)".encode())
+    mill = mill_factory()
+    mill.sql(f"CREATE TABLE t USING postgres OPTIONS ({server.options(table)})")
+    mill.sql("CREATE MATERIALIZED VIEW rows AS SELECT * FROM t")
+    drain(mill)
+    decimal, number, text = pa.decimal128(9, 2), pa.int32(), pa.string()
+    assert mill.read("rows").schema.types == [decimal, decimal, number, number, text, text, pa.decimal128(5, 1)]
+    expected = (Decimal("1.50"), Decimal("10.00"), 7, None, "sad", "sad", Decimal("2.5"))
+    assert counted(mill.read("rows")) == Counter([expected])
+
+
 def test_names_in_quotes_and_declared_columns(server: PostgresServer, mill_factory: MillFactory) -> None:
     """Some of the columns, in another order, with other types; a column that comes later does not matter."""
     with server.connect() as connection:

@@ -171,10 +171,11 @@ class Place:
                 "wal_level = logical in postgresql.conf",
             )
         rows = connection.execute(
-            "SELECT a.attname, CASE WHEN n.nspname = 'pg_catalog' THEN COALESCE(b.typname, t.typname) ELSE '' END, "
-            "CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END, a.attnum, a.atttypid "
-            "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype "
-            "JOIN pg_namespace n ON n.oid = COALESCE(b.typnamespace, t.typnamespace) "
+            "SELECT a.attname, CASE WHEN n.nspname = 'pg_catalog' THEN b.typname ELSE '' END, b.modifier, a.attnum, "
+            "a.atttypid FROM pg_attribute a CROSS JOIN LATERAL (WITH RECURSIVE down AS ("
+            "SELECT t.*, a.atttypmod AS modifier FROM pg_type t WHERE t.oid = a.atttypid UNION ALL "
+            "SELECT t.*, d.typtypmod FROM down d JOIN pg_type t ON t.oid = d.typbasetype WHERE d.typtype = 'd') "
+            "SELECT * FROM down WHERE typtype <> 'd') b JOIN pg_namespace n ON n.oid = b.typnamespace "
             "WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum",
             (oid,),
         )
