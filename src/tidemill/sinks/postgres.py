@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from tidemill.connectors.postgres.options import PASSWORD, TABLE, URL, USER
+from tidemill.connectors.postgres.options import TABLE, URL, USER
+from tidemill.connectors.shared_options import PASSWORD
 from tidemill.errors import TidemillError
 from tidemill.options.kinds import TEXT
 from tidemill.options.option import Option, OptionGroup

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.connectors.message_options import TIMESTAMP_COLUMN, TOPIC_COLUMN, VALUE_FORMAT, column_option
+from tidemill.connectors.shared_options import TIMESTAMP_COLUMN, TOPIC_COLUMN, VALUE_FORMAT, column_option
 from tidemill.errors import nearest
 from tidemill.options.kinds import FLAG, SIZE, TEXT, number
 from tidemill.options.option import Kind, Option, OptionGroup, bad_option

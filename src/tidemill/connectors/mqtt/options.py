@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.connectors.message_options import TIMESTAMP_COLUMN, TOPIC_COLUMN, VALUE_FORMAT, column_option
-from tidemill.connectors.postgres.options import PASSWORD
+from tidemill.connectors.shared_options import PASSWORD, TIMESTAMP_COLUMN, TOPIC_COLUMN, VALUE_FORMAT, column_option
 from tidemill.options.kinds import FLAG, TEXT, choice, number, read_interval, size
 from tidemill.options.option import Kind, Option, OptionGroup
 from tidemill.options.tables import RETAIN_BYTES

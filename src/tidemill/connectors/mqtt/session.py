@@ -30,7 +30,7 @@ from tidemill.connectors.mqtt.options import (
     port_of,
     topics_of,
 )
-from tidemill.connectors.postgres.options import PASSWORD
+from tidemill.connectors.shared_options import PASSWORD
 
 _ANSWER_SECONDS = 10.0
 _FOR_EVER = 0xFFFFFFFF

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tidemill.connectors.shared_options import PASSWORD
 from tidemill.errors import TidemillError
 from tidemill.options.kinds import TEXT, size
 from tidemill.options.option import Kind, Option, OptionGroup
@@ -87,7 +88,6 @@ TABLE: Option[tuple[str, str] | None] = Option(
     "dbtable", Kind('schema.table, or "Schema"."Table"', _table), None, "the table; of the schema `public` unless named"
 )
 USER = Option("user", TEXT, "", "the role that reads; it has REPLICATION", "from the URL", alterable=True)
-PASSWORD = Option("password", TEXT, "", "its password", "none", alterable=True, secret=True)
 SLOT: Option[str] = Option(
     "slot",
     Kind("lower-case letters, digits and _", _slot),

@@ -15,8 +15,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tidemill.connectors.postgres.errors import no_answer, refused, unfit
-from tidemill.connectors.postgres.options import PASSWORD, TABLE, URL, USER
+from tidemill.connectors.postgres.options import TABLE, URL, USER
 from tidemill.connectors.postgres.pgoutput import BOOLEAN, PLAIN, ZONED
+from tidemill.connectors.shared_options import PASSWORD
 from tidemill.errors import nearest
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 

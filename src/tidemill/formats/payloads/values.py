@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.connectors.message_options import VALUE_FORMAT
+from tidemill.connectors.shared_options import VALUE_FORMAT
 from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader, Rows
 from tidemill.formats.frames.format import frame_builder, payload_names

@@ -9,9 +9,9 @@ from tidemill.connectors.kafka.errors import begins_without
 from tidemill.connectors.kafka.options import COLUMNS, MAX_OFFSETS, MIN_PARTITIONS, SUBSCRIBE, parse_subscription
 from tidemill.connectors.kafka.partitions import UNIT, begin_of
 from tidemill.connectors.kafka.topics import Topics, bounds_now
-from tidemill.connectors.message_options import VALUE_FORMAT
 from tidemill.connectors.schema_registry.options import registry_of
 from tidemill.connectors.schema_registry.schemas import newest_schema
+from tidemill.connectors.shared_options import VALUE_FORMAT
 from tidemill.errors import TidemillError
 from tidemill.formats.avro.options import AVRO_SCHEMA
 from tidemill.formats.avro.values import columns_of_schema

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import quote
 
-from tidemill.connectors.message_options import VALUE_FORMAT
 from tidemill.connectors.mqtt.errors import not_installed
 from tidemill.connectors.mqtt.options import MQTT_OPTIONS, VALUE_KEYS, broker_of, check_mqtt_options, topics_of
+from tidemill.connectors.shared_options import VALUE_FORMAT
 from tidemill.formats.mqtt.format import MQTT, message_schema
 from tidemill.options.option import lowered
 from tidemill.options.tables import METADATA_COLUMN, OP_COLUMN, PATH, STATIC

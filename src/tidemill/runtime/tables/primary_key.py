@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidemill.connectors.message_options import VALUE_FORMAT
+from tidemill.connectors.shared_options import VALUE_FORMAT
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.kafka.format import KAFKA
 from tidemill.formats.orderbook.format import parse_rules, row_order

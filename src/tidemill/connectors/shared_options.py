@@ -1,4 +1,4 @@
-"""Options that tables of messages of several brokers have."""
+"""Options that several connectors have."""
 
 from __future__ import annotations
 
@@ -20,3 +20,4 @@ VALUE_FORMAT = Option(
 )
 TOPIC_COLUMN = column_option("topic", "topic of a message, STRING")
 TIMESTAMP_COLUMN = column_option("timestamp", "time of a message, TIMESTAMP")
+PASSWORD = Option("password", TEXT, "", "the password of the user", "none", alterable=True, secret=True)
