@@ -17,8 +17,12 @@ import pytest
 from guarded_memory import guarded
 from tests.mill_factory import MillFactory
 
+from tidemill.errors import FormatError
 from tidemill.formats.avro.columns import BadValueError, Decoder
+from tidemill.formats.avro.format import AvroFormat
 from tidemill.formats.avro.schema import SchemaError, parse_schema
+from tidemill.schema import Field
+from tidemill.schema import Schema as Columns
 
 Schema = Any
 """As JSON has it."""
@@ -191,10 +195,15 @@ def test_malformed_values(seed: int) -> None:
         parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
         messages = [written(parsed, value(schema, chance)[0]) for _ in range(6)]
         cut = [m[: chance.randrange(len(m))] for m in messages if m]
-        batch, codes = _decoded_or_not(schema, cut + messages)
-        if batch is not None:
-            assert all(codes[: len(cut)])
-            assert not any(codes[len(cut) :])
+        alone, _ = _decoded_or_not(schema, messages)
+        mixed = [(m, True) for m in messages]
+        for message in cut:
+            mixed.insert(chance.randrange(len(mixed) + 1), (message, False))
+        batch, codes = _decoded_or_not(schema, [m for m, _ in mixed])
+        assert (batch is None) == (alone is None)
+        if batch is not None and alone is not None:
+            assert [not code for code in codes] == [whole for _, whole in mixed]
+            assert batch.equals(alone)
         for message in messages:
             damaged = bytearray(message)
             for _ in range(chance.randrange(1, 3)):
@@ -265,7 +274,23 @@ def test_files(mill_factory: MillFactory, tmp_path: Path, seed: int, codec: str)
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "X"}]}', "there is no type X"),
         ('{"type": "record", "name": "R"}', "no fields"),
         ('{"type": "record", "fields": []}', "without a name"),
-        ("[" * 100_000, "no type"),
+        ("[" * 100_000, "not JSON"),
+        ('{"type": "record", "name": "R", "fields": 5}', "no fields"),
+        ('{"type": "record", "name": "R", "fields": [5]}', "no fields"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "\\ud800", "type": "int"}]}', "no fields"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": '
+            '{"type": "enum", "name": "E", "symbols": ["\\ud800"]}}]}',
+            "no symbols",
+        ),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": '
+            + '{"type": "array", "items": ' * 200
+            + '"int"'
+            + "}" * 200
+            + "}]}",
+            "within each other",
+        ),
     ],
 )
 def test_texts_that_are_no_schema(schema: str, said: str) -> None:
@@ -281,6 +306,7 @@ def test_names_and_namespaces() -> None:
     given = {"a": {"x": 1}, "b": {"x": 2}, "c": {"x": 3}}
     message = written(fastavro.parse_schema(json.loads(json.dumps(schema))), given)
     assert decoded(schema, [message])[0].to_pylist() == [given]
+    assert decoded({**schema, "namespace": None, "name": "n.s.Out"}, [message])[0].to_pylist() == [given]
     reference = json.dumps({**inner, "namespace": "n.s"})
     alone = {"type": "record", "name": "O", "fields": [{"name": "a", "type": "n.s.In"}]}
     assert parse_schema(json.dumps(alone), [reference]).schema.names == ["a"]
@@ -297,7 +323,89 @@ def test_values_that_types_do_not_hold() -> None:
     ):
         schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": type_}]}
         with pytest.raises(BadValueError) as raised:
-            decoded(schema, [message])
-        assert raised.value.reason == reason
+            decoded(schema, [b"\0", message, b"\0", message])
+        assert (raised.value.reason, raised.value.values) == (reason, [1, 3])
+        lists = {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": type_}}]}
+        with pytest.raises(BadValueError) as raised:
+            decoded(lists, [b"\x02" + message + b"\0"])
+        assert (raised.value.reason, raised.value.values) == (reason, None)
     schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": number}]}
     assert decoded(schema, [bytes([2 * 18]) + b"\xff" * 17 + b"\xfe"])[0].to_pylist() == [{"a": Decimal(-2)}]
+
+
+def test_damaged_files(seed: int) -> None:
+    """A file that is cut or has a wrong bit has an error with a number, or is read: never another error."""
+    chance = random.Random(seed)
+    schema = {"type": "record", "name": "R", "fields": [{"name": "k", "type": "long"}, {"name": "s", "type": "string"}]}
+    pairs = [value(schema, chance) for _ in range(50)]
+    columns = Columns((Field("k", pa.int64()), Field("s", pa.string())))
+    numbers = set()
+    for codec in ("null", "deflate", "snappy", "zstandard", "bzip2", "xz"):
+        out = io.BytesIO()
+        fastavro.writer(out, schema, [given for given, _ in pairs], codec=codec, sync_interval=200)
+        whole = out.getvalue()
+        assert read(whole, columns) == [held for _, held in pairs]
+        for _ in range(40):
+            damaged = bytearray(whole)
+            if chance.randrange(3):
+                damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            else:
+                del damaged[chance.randrange(len(damaged)) :]
+            try:
+                read(bytes(damaged), columns)
+            except FormatError as error:
+                numbers.add(error.number)
+    assert "TM4041" in numbers
+    assert numbers <= {"TM4041", "TM4042", "TM4044"}
+
+
+def read(data: bytes, columns: Columns) -> list[dict[str, Any]]:
+    """The rows of a file."""
+    reader = AvroFormat().reader(columns, {}, columns.names)
+    found = reader.rows(io.BytesIO(data), start=0, end=len(data), file_size=len(data))
+    return [row for rows in found for row in rows.batch.to_pylist()]
+
+
+def test_counts_of_blocks() -> None:
+    """Each block is checked by itself, and one of values without bytes has a limit."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "k", "type": "int"}]}
+    out = io.BytesIO()
+    fastavro.writer(out, schema, [])
+    head, sync = out.getvalue(), out.getvalue()[-16:]
+    columns = Columns((Field("k", pa.int32()),))
+    assert read(head + b"\x04\x04\x02\x04" + sync, columns) == [{"k": 1}, {"k": 2}]
+    for blocks in (
+        b"\x02\x04\x02\x04" + sync + b"\x04\x02\x06" + sync,  # three values, of which the first has two
+        b"\xfe\xff\xff\xff\x0f\x04\x02\x04" + sync,
+    ):
+        with pytest.raises(FormatError, match="TM4041"):
+            read(head + blocks, columns)
+    out = io.BytesIO()
+    fastavro.writer(out, {**schema, "fields": [{"name": "n", "type": "null"}]}, [])
+    with pytest.raises(FormatError, match="TM4041"):
+        read(
+            out.getvalue() + b"\xfe\xff\xff\xff\xff\xff\x0f\0" + out.getvalue()[-16:],
+            Columns((Field("n", pa.int32()),)),
+        )
+
+
+def test_rows_do_not_depend_on_what_a_view_needs() -> None:
+    """A value that its column cannot hold is found, whichever columns are needed."""
+    fields = [{"name": "a", "type": "int"}, {"name": "b", "type": ["null", "bytes"]}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    columns = Columns((Field("a", pa.int64()), Field("b", pa.string())))
+    messages = [written(schema, {"a": k, "b": b"\xff" if k % 3 == 1 else b"x"}) for k in range(9)]
+    sizes = np.array([len(m) for m in messages], np.int64)
+    data = np.frombuffer(b"".join(messages), np.uint8)
+    for needed in (["a"], ["b"], ["b", "a"], []):
+        values = AvroFormat().values(columns, {"avroSchema": json.dumps(schema)}, needed)
+        rows = values.build(data, 0, np.cumsum(sizes) - sizes, sizes)
+        assert rows.batch.schema.names == needed
+        assert (rows.count, rows.batch.num_rows) == (6, 6)
+        assert [(e.reason, e.raw) for e in rows.errors] == [("bad_value", messages[k]) for k in (1, 4, 7)]
+    out = io.BytesIO()
+    fastavro.writer(out, schema, [{"a": 1, "b": b"\xff"}])
+    for needed in (["a"], []):
+        reader = AvroFormat().reader(columns, {}, needed)
+        with pytest.raises(FormatError, match="TM4043"):
+            list(reader.rows(io.BytesIO(out.getvalue()), start=0, end=1 << 30, file_size=len(out.getvalue())))

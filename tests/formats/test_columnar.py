@@ -338,3 +338,20 @@ def test_without_a_mill(format_: str, tmp_path: Path) -> None:
     opened = open_format(format_, "a STRING, b BIGINT")
     for source in (data, tmp_path / "file"):
         assert opened.read(source, ["b", "a"]).to_pydict() == {"b": [1, 2], "a": ["x", None]}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_files_do_not_depend_on_what_a_view_needs(format_: str) -> None:
+    """A value that its column cannot hold is an error of the file, also where another column is needed."""
+    table = pa.table({"a": [1, 2], "b": pa.array([b"x", b"\xff"]), "t": pa.array([0, 1], pa.timestamp("ns"))})
+    for name, type_ in (("b", pa.string()), ("t", TIMESTAMP_NTZ)):
+        schema = Schema((Field("a", pa.int64()), Field(name, type_)))
+        for needed in (["a"], [], [name]):
+            reader = lookup(format_).reader(schema, {}, needed)
+            data = WRITE[format_](table)
+            with pytest.raises(FormatError, match="TM4043"):
+                list(reader.rows(io.BytesIO(data), start=0, end=len(data), file_size=len(data)))
+        good = WRITE[format_](table.slice(0, 1))
+        reader = lookup(format_).reader(schema, {}, ["a"])
+        (rows,) = reader.rows(io.BytesIO(good), start=0, end=len(good), file_size=len(good))
+        assert rows.batch.to_pylist() == [{"a": 1}]

@@ -48,7 +48,7 @@ def _seconds(text: str) -> int:
 
 
 def _client_id(text: str) -> str:
-    if not text or "\0" in text or len(text.encode()) > _MOST_TOPIC:
+    if not text or not text.isprintable() or len(text.encode()) > _MOST_TOPIC:
         raise ValueError
     return text
 
@@ -64,7 +64,7 @@ TOPICS: Option[tuple[str, ...] | None] = Option(
 QOS = Option("qos", Kind("0 or 1", _qos), 1, "of the subscription: with 0 messages are lost when anything stops")
 CLIENT_ID: Option[str] = Option(
     "clientId",
-    Kind("any text that is not empty", _client_id),
+    Kind("a text without control characters, not empty", _client_id),
     "",
     "the name of the session, which no other client may have",
     "`tidemill` and a digest of the root and the table",

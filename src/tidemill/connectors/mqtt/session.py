@@ -138,7 +138,7 @@ class Session:
     def ask(self) -> None:
         """Ask for something that the broker answers behind all that it has sent."""
         self._questions += 1
-        self._client.unsubscribe(f"tidemill/{self._client_id}")  # the one request that has no effect
+        self._client.unsubscribe("tidemill/nothing")  # the one request that has no effect
 
     @property
     def asked(self) -> bool:

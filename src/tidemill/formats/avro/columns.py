@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.avro.decoding import REASONS, decimal_words, gather, table_of, walk_on, walk_values
+from tidemill.formats.avro.decoding import REASONS, decimal_words, gather, table_of, walk_blocks, walk_values
 from tidemill.formats.avro.schema import ARRAY, BOOLEAN, BYTES, ENUM, FIXED, FLOAT, MAP, NULL, RECORD, UNION, Node
 from tidemill.kernels.columns import map_array, nulls
 
@@ -23,10 +23,18 @@ _MOST_MILLIS = (1 << 63) // 1000 - 1
 
 
 class BadValueError(Exception):
-    """A value that its type does not hold; the reason is one of malformed rows."""
+    """A value that its type does not hold.
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    Attributes
+    ----------
+    reason : str
+        One of malformed rows.
+    values : list of int or None
+        The numbers of the records that have such values, among those that are whole; None where this is not known.
+    """
+
+    def __init__(self, reason: str, values: list[int] | None = None) -> None:
+        self.reason, self.values = reason, values
         super().__init__(reason)
 
 
@@ -86,25 +94,34 @@ class Decoder:
         slots = self._filled(starts.size, walk)
         return self._batch(slots, data, int(starts.size - np.count_nonzero(codes))), codes
 
-    def of_block(self, data: Bytes, count: int) -> tuple[pa.RecordBatch, str]:
-        """The chosen fields of so many values, which are all of the bytes, and what is wrong with them if anything is.
+    def codes(self, data: Bytes, starts: Ints, sizes: Ints) -> npt.NDArray[np.int8]:
+        """For each value a code of ``REASONS``."""
+        codes = np.zeros(starts.size, np.int8)
+        table, branches, depth = self._table
+        nothing = _Slots.of(np.zeros(table.shape[0], np.bool_), 0)
+        stack = np.zeros((depth + 1, 5), np.int64)
+        walk_values(data, starts, sizes, table, branches, *nothing.arrays, stack, codes)
+        return codes
+
+    def of_blocks(self, data: Bytes, counts: Ints, ends: Ints) -> tuple[pa.RecordBatch, str]:
+        """The chosen fields of blocks of so many values, up to their ends, and what is wrong with them if anything is.
 
         Raises
         ------
         BadValueError
             As :meth:`of_messages`.
         """
-        ended = [0, 0]
+        code = [0]
 
         def walk(slots: _Slots) -> None:
             table, branches, depth = self._table
             stack = np.zeros((depth + 1, 5), np.int64)
-            ended[:] = walk_on(data, count, table, branches, *slots.arrays, stack)
+            code[0] = walk_blocks(data, counts, ends, table, branches, *slots.arrays, stack)
 
+        count = int(counts.sum())
         slots = self._filled(count, walk)
-        at, code = ended
-        if code or at != data.size:
-            return self._batch(_Slots.of(self._noted, 0), data, 0), REASONS[code] or "trailing_bytes"
+        if code[0]:
+            return self._batch(_Slots.of(self._noted, 0), data, 0), REASONS[code[0]]
         return self._batch(slots, data, count), ""
 
     def _filled(self, count: int, walk: Callable[[_Slots], None]) -> _Slots:
@@ -133,6 +150,7 @@ class _Slots:
     """See ``walk_values``."""
 
     first: Ints
+    last: Ints
     valid: Bytes
     places: Ints
     lengths: Ints
@@ -145,19 +163,26 @@ class _Slots:
         ends = np.cumsum(room, dtype=np.int64)
         total = int(ends[-1]) if ends.size else 0
         arrays = np.empty(total, np.uint8), np.empty(total, np.int64), np.empty(total, np.int64)
-        return _Slots(np.where(noted, ends - room, -1), *arrays, np.zeros(noted.size, np.int64))
+        return _Slots(np.where(noted, ends - room, -1), ends, *arrays, np.zeros(noted.size, np.int64))
 
     @property
-    def arrays(self) -> tuple[Ints, Bytes, Ints, Ints, Ints]:
-        return self.first, self.valid, self.places, self.lengths, self.used
+    def arrays(self) -> tuple[Ints, Ints, Bytes, Ints, Ints, Ints]:
+        return self.first, self.last, self.valid, self.places, self.lengths, self.used
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Arrays of nodes, by the number of the node in the table."""
+    """Arrays of nodes, by the number of the node in the table.
+
+    Attributes
+    ----------
+    direct : bool
+        Whether each record has one slot of these nodes: they are below no array or map.
+    """
 
     slots: _Slots
     data: Bytes
+    direct: bool = True
 
     def array(self, node: Node, at: int) -> pa.Array[Any]:
         first, count = int(self.slots.first[at]), int(self.slots.used[at])
@@ -186,7 +211,16 @@ class _Columns:
                 return self._struct([f.name for f in node.type], children, valid)
             case k if k in (ARRAY, MAP):
                 return self._items(node, at, valid, lengths)
+        if node.millis:
+            places = np.where(valid, places, 0)
+            bad = (places > _MOST_MILLIS) | (places < -_MOST_MILLIS)
+            if bad.any():
+                raise self._bad("bad_timestamp", bad)
+            places = places * 1000
         return _numbers(node, valid, places)
+
+    def _bad(self, reason: str, bad: npt.NDArray[np.bool_]) -> BadValueError:
+        return BadValueError(reason, np.flatnonzero(bad).tolist() if self.direct else None)
 
     def _children(self, node: Node, at: int) -> list[pa.Array[Any]]:
         found = []
@@ -208,7 +242,7 @@ class _Columns:
     def _items(self, node: Node, at: int, valid: npt.NDArray[np.bool_], lengths: Ints) -> pa.Array[Any]:
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         mask: Any = pa.array(~valid)
-        children = self._children(node, at)
+        children = replace(self, direct=False)._children(node, at)
         if node.kind == MAP:
             return map_array(offsets, children[0], children[1], node.type, mask)
         return pa.ListArray.from_arrays(offsets, children[0], mask=mask)
@@ -220,35 +254,43 @@ class _Columns:
         bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").data)
         buffers = [bits, pa.py_buffer(offsets.data), pa.py_buffer(held.data)]
         array: pa.Array[Any] = pa.Array.from_buffers(type_, places.size, buffers)
-        if type_ == pa.string():
-            _check(array, "bad_utf8")
+        if type_ == pa.string() and not _is_valid(array):
+            texts = array.cast(pa.binary()).to_pylist()
+            raise self._bad("bad_utf8", np.array([text is not None and not _is_utf8(text) for text in texts]))
         return array
 
     def _decimals(self, type_: pa.DataType, valid: npt.NDArray[np.bool_], places: Ints, lengths: Ints) -> pa.Array[Any]:
         words = np.empty(2 * places.size, np.uint64)
-        if not decimal_words(self.data, places, lengths, valid, words):
-            raise BadValueError("bad_decimal")
+        fit = decimal_words(self.data, places, lengths, valid, words)
         bits = pa.py_buffer(np.packbits(valid, bitorder="little").data)
         array: pa.Array[Any] = pa.Array.from_buffers(type_, places.size, [bits, pa.py_buffer(words.data)])
-        _check(array, "bad_decimal")
-        return array
+        if fit and _is_valid(array):
+            return array
+        most = 10**type_.precision  # type: ignore[attr-defined]
+        given = [bytes(self.data[p : p + n]) for p, n in zip(places.tolist(), lengths.tolist(), strict=True)]
+        large = np.array([abs(int.from_bytes(number, "big", signed=True)) >= most for number in given])
+        raise self._bad("bad_decimal", large & valid)
 
 
-def _check(array: pa.Array[Any], reason: str) -> None:
+def _is_valid(array: pa.Array[Any]) -> bool:
     try:
         array.validate(full=True)
-    except pa.ArrowException as error:
-        raise BadValueError(reason) from error
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _numbers(node: Node, valid: npt.NDArray[np.bool_], places: Ints) -> pa.Array[Any]:
     """Numbers, dates and times."""
     types, type_ = pa.types, node.type
-    if node.millis:
-        places = np.where(valid, places, 0)
-        if np.any((places > _MOST_MILLIS) | (places < -_MOST_MILLIS)):
-            raise BadValueError("bad_timestamp")
-        places = places * 1000
     if types.is_float64(type_):
         return pa.array(places.view(np.float64), mask=~valid)
     if node.kind == FLOAT:

@@ -37,7 +37,7 @@ REASONS = (
 )
 """What is wrong with a value, by code."""
 
-_MOST_EMPTY = 1 << 16
+_MOST_EMPTY = 1 << 20
 """Items without bytes that an array may have."""
 
 
@@ -100,13 +100,13 @@ def _block(buf, at, limit, fewest):
 
 
 @kernel
-def _no_value(node, table, first, valid, places, lengths, used):
+def _no_value(node, table, first, last, valid, places, lengths, used):
     """A slot without a value for a node and all below it, down to arrays and maps."""
     end = table[node, END]
     while node < end:
         if first[node] >= 0:
             slot = first[node] + used[node]
-            if slot < valid.size:
+            if slot < last[node]:
                 valid[slot] = 0
                 places[slot] = 0
                 lengths[slot] = 0
@@ -115,7 +115,7 @@ def _no_value(node, table, first, valid, places, lengths, used):
 
 
 @kernel
-def _walk(buf, at, limit, table, branches, first, valid, places, lengths, used, stack):
+def _walk(buf, at, limit, table, branches, first, last, valid, places, lengths, used, stack):
     """Walk one value; where it ends, and a code.
 
     ``stack`` has for each array, map or union that is open: its node, the node behind its items or branch, the items
@@ -137,7 +137,7 @@ def _walk(buf, at, limit, table, branches, first, valid, places, lengths, used, 
                     stack[depth - 1, 2] = left
                     node = top + 1
                     break
-                if first[top] >= 0 and stack[depth - 1, 3] < lengths.size:
+                if first[top] >= 0 and stack[depth - 1, 3] < last[top]:
                     lengths[stack[depth - 1, 3]] = stack[depth - 1, 4]
             depth -= 1
             node = table[top, END]
@@ -150,7 +150,7 @@ def _walk(buf, at, limit, table, branches, first, valid, places, lengths, used, 
             if code != OK:
                 return at, code
             if branch == null and null < 2:
-                _no_value(node, table, first, valid, places, lengths, used)
+                _no_value(node, table, first, last, valid, places, lengths, used)
                 node = table[node, END]
                 continue
             if branch != (0 if null == 2 else 1 - null):
@@ -210,12 +210,12 @@ def _walk(buf, at, limit, table, branches, first, valid, places, lengths, used, 
         if kind == UNION:
             child = branches[table[node, BRANCHES] + value]
             if child < 0:
-                _no_value(node, table, first, valid, places, lengths, used)
+                _no_value(node, table, first, last, valid, places, lengths, used)
                 node = table[node, END]
                 continue
         slot = first[node] + used[node]
         used[node] += 1
-        if first[node] >= 0 and slot < valid.size:
+        if first[node] >= 0 and slot < last[node]:
             valid[slot] = 0 if kind == NULL else 1
             places[slot] = value
             lengths[slot] = length
@@ -234,7 +234,7 @@ def _walk(buf, at, limit, table, branches, first, valid, places, lengths, used, 
             other = node + 1
             while other < table[node, END]:
                 if other != child:
-                    _no_value(other, table, first, valid, places, lengths, used)
+                    _no_value(other, table, first, last, valid, places, lengths, used)
                 other = table[other, END]
             stack[depth, 0] = node
             stack[depth, 1] = table[child, END]
@@ -246,7 +246,7 @@ def _walk(buf, at, limit, table, branches, first, valid, places, lengths, used, 
 
 
 @kernel
-def walk_values(buf, starts, sizes, table, branches, first, valid, places, lengths, used, stack, codes):
+def walk_values(buf, starts, sizes, table, branches, first, last, valid, places, lengths, used, stack, codes):
     """Walk the values ``buf[starts[i] : starts[i] + sizes[i]]``, each of which one takes whole.
 
     Parameters
@@ -257,8 +257,11 @@ def walk_values(buf, starts, sizes, table, branches, first, valid, places, lengt
         Of :func:`table_of`.
     first : int64 array
         By node, the slot of its first value; -1 for one whose values are not noted.
+    last : int64 array
+        By node, the slot behind its last one. Slots from there on are counted only: also a value that turns out to be
+        malformed takes some.
     valid : uint8 array
-        Receives by slot whether there is a value. Slots beyond its size are counted only.
+        Receives by slot whether there is a value.
     places : int64 array
         Receives by slot the number, the bits of a float, the symbol, the branch, or where bytes lie in ``buf``.
     lengths : int64 array
@@ -273,7 +276,7 @@ def walk_values(buf, starts, sizes, table, branches, first, valid, places, lengt
     for i in range(starts.size):
         before[:] = used
         at, code = _walk(
-            buf, starts[i], starts[i] + sizes[i], table, branches, first, valid, places, lengths, used, stack
+            buf, starts[i], starts[i] + sizes[i], table, branches, first, last, valid, places, lengths, used, stack
         )
         if code == OK and at != starts[i] + sizes[i]:
             code = TRAILING
@@ -283,15 +286,20 @@ def walk_values(buf, starts, sizes, table, branches, first, valid, places, lengt
 
 
 @kernel
-def walk_on(buf, count, table, branches, first, valid, places, lengths, used, stack):
-    """Walk ``count`` values, one behind the other; where the last one ends, and a code. See :func:`walk_values`."""
+def walk_blocks(buf, counts, ends, table, branches, first, last, valid, places, lengths, used, stack):
+    """Walk blocks that lie one behind the other, each of ``counts[i]`` values up to ``ends[i]``; a code.
+
+    The others as :func:`walk_values`.
+    """
     at = np.int64(0)
-    code = OK
-    for _ in range(count):
-        at, code = _walk(buf, at, buf.size, table, branches, first, valid, places, lengths, used, stack)
-        if code != OK:
-            break
-    return at, code
+    for i in range(counts.size):
+        for _ in range(counts[i]):
+            at, code = _walk(buf, at, ends[i], table, branches, first, last, valid, places, lengths, used, stack)
+            if code != OK:
+                return code
+        if at != ends[i]:
+            return TRAILING
+    return OK
 
 
 @kernel

@@ -9,7 +9,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 import numpy as np
@@ -17,15 +17,18 @@ import pyarrow as pa
 
 from tidemill.formats.avro.columns import BadValueError, Decoder
 from tidemill.formats.avro.schema import Node, parse_schema
-from tidemill.formats.avro.values import decoded_fields
+from tidemill.formats.avro.values import decoder_of
 from tidemill.formats.base import Rows
 from tidemill.formats.columnar.rows import ColumnChoice, in_bounds, unreadable
+from tidemill.formats.rows.checked_columns import make_batch
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
 _TOGETHER = 1 << 20
 """Bytes of blocks that are read together at least."""
 _MOST_BLOCK = (1 << 31) - 1
+_MOST_EMPTY = 1 << 24
+"""Values without bytes that a block may have."""
 _HINT = "an object container file of Avro; write it again, or leave it out with a glob"
 
 
@@ -77,8 +80,8 @@ class AvroReader:
             return
         with unreadable("avro", _HINT):
             head = _head(file)
-            columns = self._choice.of(head.root.schema)
-        decoder = Decoder(head.root, decoded_fields(head.root, self._choice.schema, columns))
+            decoder, columns = decoder_of(head.root, self._choice)
+        needed = list(self._choice.needed)
         first = 0
         blocks = _blocks(file, head)
         while True:
@@ -88,7 +91,9 @@ class AvroReader:
                     return
                 batch = _decoded(decoder, *found)
             for part in in_bounds(batch):
-                yield columns.rows(part, first)
+                rows = columns.rows(part, first)
+                batch = rows.batch.select(needed) if needed else make_batch([], [], rows.count)
+                yield replace(rows, batch=batch)
                 first += part.num_rows
 
 
@@ -98,9 +103,11 @@ def file_schema(file: IO[bytes]) -> pa.Schema:
         return _head(file).root.schema
 
 
-def _decoded(decoder: Decoder, count: int, data: bytes) -> pa.RecordBatch:
+def _decoded(decoder: Decoder, counts: list[int], ends: list[int], data: bytes) -> pa.RecordBatch:
     try:
-        batch, wrong = decoder.of_block(np.frombuffer(data, np.uint8), count)
+        batch, wrong = decoder.of_blocks(
+            np.frombuffer(data, np.uint8), np.array(counts, np.int64), np.array(ends, np.int64)
+        )
     except BadValueError as error:
         raise ValueError(f"a value is malformed: {error.reason}") from error
     if wrong:
@@ -128,9 +135,11 @@ def _head(file: IO[bytes]) -> _Head:
     return _Head(root, _CODECS[codec], _read(file, _SYNC))
 
 
-def _blocks(file: IO[bytes], head: _Head) -> Iterator[tuple[int, bytes]]:
-    """Blocks, several small ones together: how many values they have, and their bytes."""
-    counts, held = 0, bytearray()
+def _blocks(file: IO[bytes], head: _Head) -> Iterator[tuple[list[int], list[int], bytes]]:
+    """Blocks, several small ones together: how many values each has, where it ends, and the bytes of all."""
+    counts: list[int] = []
+    ends: list[int] = []
+    held = bytearray()
     while True:
         byte = file.read(1)
         if not byte:
@@ -139,15 +148,27 @@ def _blocks(file: IO[bytes], head: _Head) -> Iterator[tuple[int, bytes]]:
         size = _read_number(file)
         if count < 0 or not 0 <= size <= _MOST_BLOCK:
             raise ValueError("a block has no size")
-        held += head.plain(_read(file, size))
-        counts += count
+        plain = _decompressed(head, _read(file, size))
+        if count > (len(plain) // head.root.fewest if head.root.fewest else _MOST_EMPTY):
+            raise ValueError("a block has more values than bytes")
+        held += plain
+        counts.append(count)
+        ends.append(len(held))
         if _read(file, _SYNC) != head.sync:
             raise ValueError("there is no mark behind a block")
         if len(held) >= _TOGETHER:
-            yield counts, bytes(held)
-            counts, held = 0, bytearray()
-    if counts or held:
-        yield counts, bytes(held)
+            yield counts, ends, bytes(held)
+            counts, ends, held = [], [], bytearray()
+    if counts:
+        yield counts, ends, bytes(held)
+
+
+def _decompressed(head: _Head, data: bytes) -> bytes:
+    """The bytes of a block. ValueError where they are damaged."""
+    try:
+        return head.plain(data)
+    except (zlib.error, lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"a block cannot be decompressed: {error}") from error
 
 
 def _read(file: IO[bytes], size: int) -> bytes:

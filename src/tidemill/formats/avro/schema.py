@@ -6,6 +6,7 @@ Facts are from Avro's specification, https://avro.apache.org/docs/1.12.0/specifi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,7 +37,7 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
     ("long", "local-timestamp-millis"): TIMESTAMP_NTZ,
     ("long", "local-timestamp-micros"): TIMESTAMP_NTZ,
 }
-_MOST_NODES = 10_000
+_MOST_NODES, _MOST_DEPTH = 10_000, 100
 _MOST_DIGITS = 38
 _WIDENED = ({INT, LONG}, {FLOAT, DOUBLE})
 """Unions of two that are one type in Spark."""
@@ -123,15 +124,18 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Node:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
-        return text.strip()  # the name of a type needs no quotes
+    except (ValueError, RecursionError) as error:
+        name = text.strip()
+        if re.fullmatch(r"[A-Za-z_][\w.]{0,999}", name):
+            return name  # the name of a type needs no quotes
+        raise SchemaError(f"not JSON: {error}") from error
 
 
 class _Parser:
     def __init__(self) -> None:
         self._named: dict[str, tuple[Any, str]] = {}
         self._open: list[str] = []
-        self._nodes = 0
+        self._nodes = self._depth = 0
 
     def define(self, given: Any, space: str) -> None:
         """Note the named types within a schema."""
@@ -145,7 +149,8 @@ class _Parser:
                 if name in self._named and self._named[name][0] != given:
                     raise SchemaError(f"{name} is defined twice")
                 self._named[name] = (given, space)
-                for field in given.get("fields") or ():
+                fields = given.get("fields")
+                for field in fields if isinstance(fields, list) else ():
                     self.define(field.get("type") if isinstance(field, dict) else None, space)
             else:
                 self.define({"array": given.get("items"), "map": given.get("values")}.get(str(kind), kind), space)
@@ -154,8 +159,14 @@ class _Parser:
         if not self._open and not self._nodes:
             self.define(given, space)
         self._nodes += 1
-        if self._nodes > _MOST_NODES:
-            raise SchemaError(f"more than {_MOST_NODES} types")
+        self._depth += 1
+        if self._nodes > _MOST_NODES or self._depth > _MOST_DEPTH:
+            raise SchemaError(f"more than {_MOST_NODES:,} types, or {_MOST_DEPTH} within each other")
+        found = self._node(given, space)
+        self._depth -= 1
+        return found
+
+    def _node(self, given: Any, space: str) -> Node:
         if isinstance(given, list):
             return self._union(given, space)
         if isinstance(given, str):
@@ -188,7 +199,7 @@ class _Parser:
     def _defined(self, name: str, space: str, given: dict[str, Any]) -> Node:
         if given["type"] == "enum":
             symbols = given.get("symbols")
-            if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+            if not isinstance(symbols, list) or not all(map(_is_text, symbols)):
                 raise SchemaError(f"{name} has no symbols")
             return Node(ENUM, pa.string(), len(symbols), 1, symbols=tuple(symbols))
         if given["type"] == "fixed":
@@ -199,9 +210,7 @@ class _Parser:
         if name in self._open:
             raise SchemaError(f"{name} holds itself")
         fields = given.get("fields")
-        if not isinstance(fields, list) or not all(
-            isinstance(f, dict) and isinstance(f.get("name"), str) for f in fields
-        ):
+        if not isinstance(fields, list) or not all(isinstance(f, dict) and _is_text(f.get("name")) for f in fields):
             raise SchemaError(f"{name} has no fields")
         self._open.append(name)
         children = tuple(self.node(field.get("type"), space) for field in fields)
@@ -250,10 +259,16 @@ def _decimal(given: Mapping[str, Any]) -> pa.DataType | None:
     return pa.decimal128(digits, scale) if 0 <= scale <= digits and 0 < digits <= _MOST_DIGITS else None
 
 
+def _is_text(given: Any) -> bool:
+    """Whether this is a text that UTF-8 can hold: JSON's escapes can also give halves of characters."""
+    return isinstance(given, str) and not any("\ud800" <= c <= "\udfff" for c in given)
+
+
 def _full_name(given: Mapping[str, Any], space: str) -> tuple[str, str]:
     """The name of a type with its namespace, and the namespace."""
-    name, own = given.get("name"), given.get("namespace", space)
-    if not isinstance(name, str) or not name or not isinstance(own, str):
+    name, own = given.get("name"), given.get("namespace")
+    own = space if own is None else own
+    if not _is_text(name) or not name or not _is_text(own):
         raise SchemaError("a type without a name")
     if "." in name:
         return name, name.rpartition(".")[0]

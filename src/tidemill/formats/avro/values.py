@@ -102,12 +102,8 @@ class AvroValues:
         except (BadValueError, FormatError) as error:
             if isinstance(error, FormatError) and error.number != "TM4043":
                 raise
-            if starts.size == 1:  # it is this one
-                reason = error.reason if isinstance(error, BadValueError) else "bad_value"
-                return replace(self._nothing(), errors=tuple(_all_wrong(data, starts, sizes, reason)))
-            half = starts.size // 2
-            parts = (slice(0, half), slice(half, None))
-            return _in_order([self._decoded(reader, data, starts[p], sizes[p], skipped) for p in parts], [])
+            return self._without_bad(error, reader, data, starts, sizes, skipped)
+        rows = replace(rows, batch=rows.batch.select(list(self.choice.needed)) if self.choice.needed else _empty(rows))
         whole = np.flatnonzero(codes == 0)
         errors = [
             replace(e, position=int(starts[whole[e.position]]), raw=_raw(data, starts, sizes, int(whole[e.position])))
@@ -122,6 +118,25 @@ class AvroValues:
             errors=tuple(sorted(errors, key=lambda e: e.position)),
             raw=lambda row: _raw(data, starts, sizes, int(kept[row])),
         )
+
+    def _without_bad(
+        self, error: BadValueError | FormatError, reader: _Reader, data: Bytes, starts: Ints, sizes: Ints, skipped: int
+    ) -> Rows:
+        """The rows of values of which some are malformed: which these are is known, or found by halving."""
+        reason = error.reason if isinstance(error, BadValueError) else "bad_value"
+        if starts.size == 1:
+            return replace(self._nothing(), errors=tuple(_all_wrong(data, starts, sizes, reason)))
+        if isinstance(error, BadValueError) and error.values is not None:
+            codes = reader.decoder.codes(data, starts + skipped, sizes - skipped)
+            bad = np.zeros(starts.size, np.bool_)
+            bad[np.flatnonzero(codes == 0)[error.values]] = True
+            wrong = _all_wrong(data, starts[bad], sizes[bad], reason)
+            if bad.all():
+                return replace(self._nothing(), errors=tuple(wrong))
+            return _in_order([self._decoded(reader, data, starts[~bad], sizes[~bad], skipped)], wrong)
+        half = starts.size // 2
+        parts = (slice(0, half), slice(half, None))
+        return _in_order([self._decoded(reader, data, starts[p], sizes[p], skipped) for p in parts], [])
 
 
 def columns_of_schema(text: str, references: Sequence[str]) -> Schema:
@@ -142,6 +157,10 @@ def columns_of_schema(text: str, references: Sequence[str]) -> Schema:
             hint="list the columns with their types",
         ) from error
     return merged_schema([("the schema of values", root.schema)])
+
+
+def _empty(rows: Rows) -> pa.RecordBatch:
+    return make_batch([], [], rows.count)
 
 
 def avro_values(schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> AvroValues:
@@ -189,22 +208,25 @@ def _readers(written: Written, schema: Schema, needed: tuple[str, ...]) -> _Read
             ColumnChoice(Schema((field,)), (field.name,), choice.mode).of(root.schema)
         except FormatError:
             return _Unfit("other_type", field.name)
-    columns = choice.of(root.schema)
-    return _Reader(Decoder(root, decoded_fields(root, schema, columns)), columns)
+    return _Reader(*decoder_of(root, choice))
 
 
-def decoded_fields(root: Node, schema: Schema, columns: FileColumns) -> frozenset[str]:
-    """The fields that become columns: those that are needed, and declared ones of which a value can be malformed.
+def decoder_of(root: Node, choice: ColumnChoice) -> tuple[Decoder, FileColumns]:
+    """What reads the values of a schema, and makes columns of them: those that are needed, and behind them others of
+    which a value can be malformed, so that which rows there are does not depend on what a view needs.
 
-    So which rows there are does not depend on what a view needs.
+    Errors as :meth:`ColumnChoice.of`.
     """
-    declared = {field.name.lower() for field in schema}
-    checked = {
-        name
-        for name, child in zip(root.names, root.children, strict=True)
-        if name.lower() in declared and _may_be_bad(child)
-    }
-    return frozenset(checked | set(columns.names))
+    written = {name.lower(): child for name, child in zip(root.names, root.children, strict=True)}
+    checked = [
+        field.name
+        for field in choice.schema
+        if field.name not in choice.needed
+        and (child := written.get(field.name.lower())) is not None
+        and _may_be_bad(child)
+    ]
+    columns = replace(choice, needed=(*choice.needed, *checked)).of(root.schema)
+    return Decoder(root, frozenset(columns.names)), columns
 
 
 def _may_be_bad(node: Node) -> bool:

@@ -55,7 +55,8 @@ class FileColumns:
     Attributes
     ----------
     columns : tuple of FileColumn
-        The needed columns in the order of the output, then those that are NOT NULL.
+        The needed columns in the order of the output, then others that decide which rows there are: those that are NOT
+        NULL, and those of which the declared type may not hold a value of the file.
     needed : int
         How many of ``columns`` go into the batch.
     mode : Mode
@@ -180,7 +181,8 @@ class ColumnChoice:
         """
         found = {field.name: self._column(field, file) for field in self.schema}
         chosen = [found[name] for name in self.needed]
-        chosen += [found[f.name] for f in self.schema if not f.nullable and f.name not in self.needed]
+        others = [found[field.name] for field in self.schema if field.name not in self.needed]
+        chosen += [c for c in others if not c.field.nullable or not _always_held(c, file)]
         return FileColumns(tuple(chosen), len(self.needed), self.mode)
 
     def _column(self, field: Field, file: pa.Schema) -> FileColumn:
@@ -195,6 +197,22 @@ class ColumnChoice:
             found = _file_column(field, file)
             return constant if found.name is None else found
         return constant if name is None else _named(field, file, name)
+
+
+def _always_held(column: FileColumn, file: pa.Schema) -> bool:
+    """Whether the declared type holds every value that the column of a file can have."""
+    if column.name is None:
+        return True
+    held, declared, types = file.field(column.name).type, column.field.type, pa.types
+    if types.is_integer(held) or types.is_floating(held) or (types.is_decimal(held) and types.is_decimal(declared)):
+        return True  # else the cast would not be lossless
+    return held_type(held) == declared and not _loses(held)
+
+
+def _loses(type_: pa.DataType) -> bool:
+    """Whether a type has values, also within others, that lie between those of a column's type."""
+    finer = pa.types.is_date64(type_) or (pa.types.is_timestamp(type_) and type_.unit == "ns")
+    return finer or any(_loses(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def column_choice(schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> ColumnChoice:
