@@ -14,7 +14,7 @@ from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
 from tidemill.options.kinds import TEXT, number
 from tidemill.options.option import Option, OptionGroup
-from tidemill.schema import Schema, type_to_ddl
+from tidemill.schema import Schema
 from tidemill.sinks import folder
 from tidemill.sinks.keyed_rows import DELETED, KEY_COLUMNS, key_columns, names_of, newest_rows
 from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MERGE, MODE, SNAPSHOT
@@ -25,6 +25,7 @@ from tidemill.sinks.target import (
     TargetKind,
     as_changes,
     bad_location,
+    check_lake_types,
     foreign,
     gone,
     with_epoch,
@@ -194,18 +195,7 @@ def _check(options: Mapping[str, str], schema: Schema) -> None:
         raise KEY_COLUMNS.bad(str(KEY_COLUMNS.of(options)), f"the key of a row, with mode '{MERGE}' and no other")
     if keys and not INITIAL_SNAPSHOT.of(options):
         raise INITIAL_SNAPSHOT.bad("false", "leave it out: the table is to be equal to the view")
-    for field in schema:
-        if _has(field.type, pa.types.is_duration) or _has(field.type, pa.types.is_null):
-            raise TidemillError(
-                "TM8209",
-                "a column of the view cannot be written to this target",
-                got=f"{field.name} {type_to_ddl(field.type)}",
-                hint="Delta tables have neither intervals nor columns of NULL alone: cast it in the view",
-            )
-
-
-def _has(type_: pa.DataType, what: Any) -> bool:
-    return bool(what(type_)) or any(_has(type_.field(i).type, what) for i in range(type_.num_fields))
+    check_lake_types(schema, "Delta")
 
 
 def _check_free(path: str) -> None:

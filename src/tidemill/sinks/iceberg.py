@@ -14,7 +14,7 @@ from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.options.kinds import TEXT
 from tidemill.options.option import Option, OptionGroup
-from tidemill.schema import Schema, type_to_ddl
+from tidemill.schema import Schema
 from tidemill.sinks.options import CHANGES, INITIAL_SNAPSHOT, MODE, SNAPSHOT
 from tidemill.sinks.target import (
     EXACTLY_ONCE,
@@ -23,6 +23,7 @@ from tidemill.sinks.target import (
     TargetKind,
     as_changes,
     bad_location,
+    check_lake_types,
     foreign,
     gone,
     with_epoch,
@@ -239,18 +240,7 @@ def _resolved(text: str) -> str:
 def _check(options: Mapping[str, str], schema: Schema) -> None:
     check_iceberg(options)
     _library()
-    for field in schema:
-        if _has(field.type, pa.types.is_duration) or _has(field.type, pa.types.is_null):
-            raise TidemillError(
-                "TM8209",
-                "a column of the view cannot be written to this target",
-                got=f"{field.name} {type_to_ddl(field.type)}",
-                hint="Iceberg tables have neither intervals nor columns of NULL alone: cast it in the view",
-            )
-
-
-def _has(type_: pa.DataType, what: Any) -> bool:
-    return bool(what(type_)) or any(_has(type_.field(i).type, what) for i in range(type_.num_fields))
+    check_lake_types(schema, "Iceberg")
 
 
 ICEBERG = TargetKind(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.options.option import Option, OptionGroup
-from tidemill.schema import WEIGHT, Schema
+from tidemill.schema import WEIGHT, Schema, type_to_ddl
 
 EPOCH = "__epoch"
 """Name of the int64 column with the epoch of a change."""
@@ -152,6 +152,22 @@ def as_changes(epoch: int, table: pa.Table) -> pa.Table:
 
 
 _EPOCH_FIELD = pa.field(EPOCH, pa.int64(), False)
+
+
+def check_lake_types(schema: Schema, lake: str) -> None:
+    """TM8209 for a column that neither Delta nor Iceberg tables can have."""
+    for field in schema:
+        if _has(field.type, pa.types.is_duration) or _has(field.type, pa.types.is_null):
+            raise TidemillError(
+                "TM8209",
+                "a column of the view cannot be written to this target",
+                got=f"{field.name} {type_to_ddl(field.type)}",
+                hint=f"{lake} tables have neither intervals nor columns of NULL alone: cast it in the view",
+            )
+
+
+def _has(type_: pa.DataType, what: Callable[[pa.DataType], bool]) -> bool:
+    return what(type_) or any(_has(type_.field(i).type, what) for i in range(type_.num_fields))
 
 
 def bad_location(kind: str, option: str, got: str, hint: str) -> TidemillError:

@@ -125,7 +125,7 @@ class IcebergTable:
             raise not_readable(self.shown, f"files of {file.file_format.value}", "rewrite them as Parquet")
         path, written = re.sub("^file:/+", "/", str(file.file_path)), 0
         if not is_object_url(path):
-            with suppress(OSError):  # whoever reads it says so
+            with suppress(OSError):  # a missing file is an error when it is read
                 written = Path(path).stat().st_mtime_ns
         return FileInfo(path, file.file_size_in_bytes, written, etag_of(beside, written))
 

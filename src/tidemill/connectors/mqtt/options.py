@@ -69,7 +69,7 @@ CLIENT_ID: Option[str] = Option(
     "the name of the session, which no other client may have",
     "`tidemill` and a digest of the root and the table",
 )
-USERNAME = Option("username", TEXT, "", "who reads", "none", alterable=True)
+USERNAME = Option("username", TEXT, "", "the name of the user", "none", alterable=True)
 TLS = Option("tls", FLAG, False, "whether the connection is encrypted")
 CA_FILE = Option("caFile", TEXT, "", "with `tls`: PEM file of the authorities that are trusted", "those of the system")
 CERT_FILE = Option("certFile", TEXT, "", "with `tls`: PEM file of the client's certificate", "none")

@@ -40,7 +40,8 @@ class MqttFormat:
     ends within a document. An empty payload has no row. The options of that format stand beside the others.
     ``topicColumn``, ``timestampColumn``, ``qosColumn`` and ``retainColumn`` name columns for what else a message has.
 
-    **Malformed rows.** Those of the payloads' format; ``bad_utf8`` for a payload that is no text.
+    **Malformed rows.** Those of the payloads' format; ``bad_utf8`` for a payload that is not UTF-8, where
+    a STRING was declared.
     """
 
     name = MQTT

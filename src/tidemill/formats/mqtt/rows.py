@@ -97,7 +97,7 @@ class _Messages:
         return self._data[start : start + int(self.payload_sizes[number])].tobytes()
 
     def array(self, part: str, type_: pa.DataType) -> tuple[pa.Array[Any], Places]:
-        """A part of each message, and the numbers of those where it is no text."""
+        """A part of each message, and the numbers of those where it is not UTF-8."""
         match part:
             case "topic":
                 return texts_of(self._bytes(self._topics, self._topic_sizes))
