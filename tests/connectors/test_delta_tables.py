@@ -23,6 +23,7 @@ from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows
 
+FEED: dict[str, str | None] = {"delta.enableChangeDataFeed": "true"}
 QUERY = "SELECT p, k % 3 AS c, COUNT(*) AS n, SUM(v) AS s, MAX(k) AS m FROM t GROUP BY p, k % 3"
 
 
@@ -83,11 +84,14 @@ def refused(mill: Mill, statement: str) -> TidemillError:
     return raised.value
 
 
-def test_versions_equal_spark(mill_factory: MillFactory, spark: SparkSession, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("feed", [False, True])
+def test_versions_equal_spark(
+    mill_factory: MillFactory, spark: SparkSession, seed: int, tmp_path: Path, feed: bool
+) -> None:
     """Appends, deletions, updates, compaction, overwrites and restores; restarts, and a view that comes later."""
     chance = random.Random(seed)
     path = tmp_path / "t"
-    write_deltalake(path, batch(some(chance, 100)), partition_by=["p"])
+    write_deltalake(path, batch(some(chance, 100)), partition_by=["p"], configuration=FEED if feed else None)
     mill = mill_factory()
     follow(mill, path)
     mill.sql(f"CREATE MATERIALIZED VIEW before AS {QUERY}")
@@ -389,14 +393,16 @@ def with_feature(path: Path, features: list[str], configuration: dict[str, str])
     (log / f"{1:020}.json").write_text("\n".join(json.dumps(a) for a in actions) + "\n")
 
 
-def test_in_an_object_store(mill_factory: MillFactory, endpoint: str, seed: int) -> None:
+@pytest.mark.parametrize("feed", [False, True])
+def test_in_an_object_store(mill_factory: MillFactory, endpoint: str, seed: int, feed: bool) -> None:
     """As in a directory, over S3's API; tasks have the credentials of the options."""
     without = f"CREATE TABLE x USING delta OPTIONS (path 's3://mill/x', endpoint '{endpoint}')"
     assert refused(mill_factory(), without).number == "TM5034"
     chance = random.Random(seed)
-    path = f"s3://mill/delta-{seed}"
+    path = f"s3://mill/delta-{seed}-{feed}"
     storage = {"AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
-    write_deltalake(path, batch(some(chance, 50)), partition_by=["p"], storage_options=storage)
+    first, configuration = batch(some(chance, 50)), FEED if feed else None
+    write_deltalake(path, first, partition_by=["p"], storage_options=storage, configuration=configuration)
     mill = mill_factory("other")
     given = {"awsAccessKey": "test", "awsSecretKey": "test", "region": "us-east-1", "allowHttp": "true"}
     options = "".join(f", {name} '{value}'" for name, value in {"endpoint": endpoint, **given}.items())

@@ -1,4 +1,4 @@
-"""A topic, a Delta table and a table of PostgreSQL in one view: after every epoch it is what Spark's batch says.
+"""A topic, a table of a lake and one of PostgreSQL in one view: after every epoch it is what Spark's batch says.
 
 What has been admitted by an epoch is known from views of each source alone, which the sources themselves confirm when
 all is read.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.expressions import EqualTo
 from pyspark.sql import SparkSession
+from tests.connectors.test_delta_tables import FEED
 from tests.debian_postgres import PostgresServer
 from tests.kafka_broker import Broker
 from tests.mill_factory import MillFactory
@@ -53,14 +56,59 @@ def change_customers(connection: psycopg.Connection[Any], chance: random.Random)
         cursor.executemany("INSERT INTO customers VALUES (%s, %s)", rows)
 
 
-def change_prices(path: Path, chance: random.Random) -> None:
-    match chance.randrange(3):
-        case 0:
-            DeltaTable(path).update({"price": "price + 1"}, predicate=f"item % 3 = {chance.randrange(3)}")
-        case 1:
-            DeltaTable(path).delete(f"item = {chance.randrange(8)}")
-        case _:
-            write_deltalake(path, prices(chance), mode="append")
+class Prices(Protocol):
+    """A table of a lake, and what its own library reads of it."""
+
+    using: str
+
+    def change(self, chance: random.Random) -> None: ...
+
+    def rows(self) -> pa.Table: ...
+
+
+class DeltaPrices:
+    """With a change data feed."""
+
+    def __init__(self, place: Path, chance: random.Random) -> None:
+        self._path = place / "prices"
+        self.using = f"delta OPTIONS (path '{self._path}')"
+        write_deltalake(self._path, prices(chance), configuration=FEED)
+
+    def change(self, chance: random.Random) -> None:
+        match chance.randrange(3):
+            case 0:
+                DeltaTable(self._path).update({"price": "price + 1"}, predicate=f"item % 3 = {chance.randrange(3)}")
+            case 1:
+                DeltaTable(self._path).delete(f"item = {chance.randrange(8)}")
+            case _:
+                write_deltalake(self._path, prices(chance), mode="append")
+
+    def rows(self) -> pa.Table:
+        return DeltaTable(self._path).to_pyarrow_table()
+
+
+class IcebergPrices:
+    def __init__(self, place: Path, chance: random.Random) -> None:
+        uri = f"sqlite:///{place}/catalogue.db"
+        self.using = f"iceberg OPTIONS (table 'n.prices', 'catalog.uri' '{uri}')"
+        catalogue = load_catalog("default", type="sql", uri=uri, warehouse=f"file://{place}/warehouse")
+        catalogue.create_namespace("n")
+        first = prices(chance)
+        self._table = catalogue.create_table("n.prices", first.schema)
+        self._table.append(first)
+
+    def change(self, chance: random.Random) -> None:
+        item = EqualTo("item", chance.randrange(8))
+        match chance.randrange(3):
+            case 0:
+                self._table.overwrite(prices(chance), item)
+            case 1:
+                self._table.delete(item)
+            case _:
+                self._table.append(prices(chance))
+
+    def rows(self) -> pa.Table:
+        return self._table.scan().to_arrow()
 
 
 def prices(chance: random.Random) -> pa.Table:
@@ -86,21 +134,26 @@ def check(mill: Mill, spark: SparkSession) -> None:
         assert_same_rows(mill.read(name), spark.sql(asked).toArrow())
 
 
+@pytest.mark.parametrize("lake", [DeltaPrices, IcebergPrices])
 def test_three_sources_in_one_view(
-    server: PostgresServer, mill_factory: MillFactory, spark: SparkSession, seed: int, tmp_path: Path
+    server: PostgresServer,
+    mill_factory: MillFactory,
+    spark: SparkSession,
+    seed: int,
+    tmp_path: Path,
+    lake: Callable[[Path, random.Random], Prices],
 ) -> None:
     """Random changes at all three, epochs of limited size, and a restart."""
     chance = random.Random(seed)
     broker = Broker()
     broker.create("orders", 2)
-    path = tmp_path / "prices"
-    write_deltalake(path, prices(chance))
+    priced = lake(tmp_path, chance)
     sent: Counter[tuple[Any, ...]] = Counter()
     mill = mill_factory(epoch_bytes=4000)
     options = broker.options(subscribe="orders", startingOffsets="earliest", **{"value.format": "json"})
     mill.sql(f"CREATE TABLE orders ({COLUMNS['orders']}) USING kafka OPTIONS ({options})")
     mill.sql(f"CREATE TABLE customers USING postgres OPTIONS ({server.options('customers')})")
-    mill.sql(f"CREATE TABLE prices USING delta OPTIONS (path '{path}')")
+    mill.sql(f"CREATE TABLE prices USING {priced.using}")
     for name in COLUMNS:
         mill.sql(f"CREATE MATERIALIZED VIEW {name}_rows AS SELECT * FROM {name}")
     for name, query in QUERIES.items():
@@ -115,7 +168,7 @@ def test_three_sources_in_one_view(
                 broker.send("orders", [{"k": k, "item": item, "n": n} for k, item, n in new], partition)
                 sent.update(new)
             change_customers(connection, chance)
-            change_prices(path, chance)
+            priced.change(chance)
             if turn == 3:
                 mill.close()
                 mill = mill_factory(epoch_bytes=4000)
@@ -123,7 +176,7 @@ def test_three_sources_in_one_view(
                 check(mill, spark)
         there = connection.execute("SELECT * FROM customers").fetchall()
     assert Counter(rows(mill, "customers_rows")) == Counter(there)
-    now = [tuple(row.values()) for row in DeltaTable(path).to_pyarrow_table().to_pylist()]
+    now = [tuple(row.values()) for row in priced.rows().to_pylist()]
     assert Counter(rows(mill, "prices_rows")) == Counter(now)
     assert Counter(rows(mill, "orders_rows")) == sent
     mill.close()

@@ -16,6 +16,7 @@ from kill_points import KILL_POINTS
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import EqualTo, GreaterThanOrEqual
 from pyspark.sql import SparkSession
+from tests.connectors.test_delta_tables import FEED
 from tests.local_jobs import all_local
 
 from tidemill.config import Settings
@@ -42,10 +43,12 @@ class Lake(Protocol):
 
 
 class DeltaLake:
+    configuration: dict[str, str | None] | None = None
+
     def __init__(self, place: Path, rows: pa.Table) -> None:
         self._path = place / "t"
         self.using = f"delta OPTIONS (path '{self._path}')"
-        write_deltalake(self._path, rows, partition_by=["p"])
+        write_deltalake(self._path, rows, partition_by=["p"], configuration=self.configuration)
 
     def append(self, rows: pa.Table) -> None:
         write_deltalake(self._path, rows, mode="append")
@@ -64,6 +67,10 @@ class DeltaLake:
 
     def rows(self) -> pa.Table:
         return DeltaTable(self._path).to_pyarrow_table()
+
+
+class DeltaWithFeed(DeltaLake):
+    configuration = FEED
 
 
 class IcebergLake:
@@ -97,7 +104,7 @@ def counted(rows: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in rows.to_pylist())
 
 
-@pytest.mark.parametrize("kind", [DeltaLake, IcebergLake])
+@pytest.mark.parametrize("kind", [DeltaLake, DeltaWithFeed, IcebergLake])
 def test_killed_at_points_of_epochs(
     tmp_path: Path, spark: SparkSession, seed: int, kind: Callable[[Path, pa.Table], Lake]
 ) -> None:

@@ -153,7 +153,7 @@ SOURCES: tuple[ConnectorKind, ...] = (
         "USING delta",
         "exactly once, whole versions",
         ALL,
-        "files that a version does not have any more",
+        "change data, and files that a version does not have any more",
         "delta",
         "deltalake",
         "delta",

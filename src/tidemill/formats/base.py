@@ -80,6 +80,8 @@ class Rows:
         Rows that a filter leaves out, see :mod:`tidemill.formats.rows.row_filter`.
     new_within : int
         Rows with fields within structs that no column has, where the table's ``schemaEvolutionMode`` minds new columns.
+    weights : ndarray of int64, shape (count,), optional
+        1 for a row that comes, -1 for one that goes; all come unless given.
     """
 
     batch: pa.RecordBatch
@@ -89,6 +91,7 @@ class Rows:
     raw: Callable[[int], bytes] = _unknown
     passed_over: int = 0
     new_within: int = 0
+    weights: npt.NDArray[np.int64] | None = None
 
 
 class SplitReader(Protocol):

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.connectors.connector import FileInfo
+from tidemill.connectors.delta.commits import Commits
 from tidemill.connectors.delta.storage import is_odd, storage_options
 from tidemill.connectors.versioned.data_file import Beside, etag_of
 from tidemill.connectors.versioned.errors import failed, no_column, no_table, not_installed, not_readable
+from tidemill.connectors.versioned.versioned_table import Commit, Listed
 from tidemill.errors import TidemillError, nearest
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
-from tidemill.objectstore.object_file import find_object
+from tidemill.objectstore.object_file import ObjectFile, find_object
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,14 @@ class DeltaLog:
         Options of how to connect, names in lower case.
     columns : tuple of str
         Those that it must have, in any case.
+    by_file : bool
+        Whether rows are kept by the file that they came from, also where the table has a change data feed.
     """
 
     path: str
     given: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] = ()
+    by_file: bool = False
 
     def __repr__(self) -> str:
         return f"DeltaLog({self.path!r})"
@@ -66,8 +71,11 @@ class DeltaLog:
             and not self._commit(version.number + 1)
         )
 
-    def files(self) -> tuple[Hashable, list[FileInfo]]:
+    def files(self) -> Listed:
         """The files of the newest version.
+
+        The rows of those that are new are kept together where the table has a change data feed: what the feed says
+        then is the difference, whichever file a row was in.
 
         Files of a file system have the time that the system gives, so that readers find what they expect; those of
         object stores that of the log.
@@ -85,9 +93,23 @@ class DeltaLog:
             actions = pa.table(table.get_add_actions()).select(
                 ["path", "size_bytes", "modification_time", *_partition(table)]
             )
-            found = [self._file(row, p) for row, p in zip(actions.to_pylist(), _partitions(actions), strict=True)]
+            found = [
+                self._file(row["path"], row["size_bytes"], row["modification_time"], partition)
+                for row, partition in zip(actions.to_pylist(), _partitions(actions), strict=True)
+            ]
             version = Version(table.version(), self._commit(table.version()))
-            return version, sorted(found, key=lambda info: info.path)
+            follows = not self.by_file and _has_feed(table)
+            return Listed(version, sorted(found, key=lambda info: info.path), self._pool if follows else "")
+
+    def commits(self, version: Hashable) -> Iterator[Commit]:
+        """See :class:`~tidemill.connectors.versioned.versioned_table.VersionedTable`."""
+        assert isinstance(version, Version)
+        with _numbered(self.path):
+            yield from Commits(self._read_commit, self._place, self._file, self._pool).until(version.number)
+
+    @property
+    def _pool(self) -> str:
+        return f"{self.path.rstrip('/')}/"  # comes before the names of all files
 
     def schema(self) -> pa.Schema:
         """The columns of the newest version. Errors as :meth:`files`."""
@@ -121,39 +143,64 @@ class DeltaLog:
 
     def _commit(self, number: int) -> str:
         """What tells the file of the log that made a version from others; empty where it is not there."""
-        name = f"{self.path.rstrip('/')}/_delta_log/{number:020}.json"
         if not is_object_url(self.path):
             with suppress(FileNotFoundError, NotADirectoryError):
-                status = Path(name).stat()
+                status = Path(self._commit_name(number)).stat()
                 return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
             return ""
+        found = self._commit_object(number)
+        return "" if found is None else f"{found.etag} {found.modified}"
+
+    def _read_commit(self, number: int) -> bytes | None:
+        """The file of the log that made a version; None where it is not there, or not any more."""
+        if not is_object_url(self.path):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return Path(self._commit_name(number)).read_bytes()
+            return None
+        found = self._commit_object(number)
+        return None if found is None else found.read_at(0, found.size)
+
+    def _commit_name(self, number: int) -> str:
+        return f"{self.path.rstrip('/')}/_delta_log/{number:020}.json"
+
+    def _commit_object(self, number: int) -> ObjectFile | None:
         try:
-            found = find_object(name, parse_connection(dict(self.given), self.path))
+            return find_object(self._commit_name(number), parse_connection(dict(self.given), self.path))
         except TidemillError as error:
             if error.number != "TM5001":
                 raise
-            return ""
-        return f"{found.etag} {found.modified}"
+            return None
 
-    def _file(self, row: Mapping[str, Any], partition: Mapping[str, str | None]) -> FileInfo:
-        name = unquote(row["path"])
-        path, modified, written = (
-            name if "://" in name else f"{self.path.rstrip('/')}/{name}",
-            row["modification_time"] * 10**6,
-            0,
-        )
-        if path.startswith("file://") or name.startswith("/"):
-            path = name.removeprefix("file://")
+    def _place(self, written: str) -> str:
+        """Where a file is whose path the log has in this way."""
+        name = unquote(written)
+        if name.startswith(("file://", "/")):
+            return name.removeprefix("file://")
+        return name if "://" in name else f"{self.path.rstrip('/')}/{name}"
+
+    def _file(self, name: str, size: int, time: int, partition: Mapping[str, str | None]) -> FileInfo:
+        """A file, by its path as the log has it, size in bytes, time in milliseconds since 1970, and partition."""
+        path, modified, written = self._place(name), time * 10**6, 0
         if not is_object_url(path):
             with suppress(OSError):  # a missing file is reported when it is read
                 modified = written = Path(path).stat().st_mtime_ns
-        return FileInfo(path, row["size_bytes"], modified, etag_of(Beside(partition), written))
+        return FileInfo(path, size, modified, etag_of(Beside(partition), written))
 
 
-def delta_log(path: str, options: Mapping[str, str], columns: Sequence[str] = ()) -> DeltaLog:
+def delta_log(path: str, options: Mapping[str, str], columns: Sequence[str] = (), by_file: bool = False) -> DeltaLog:
     """The log of the table at an absolute path; names of options in lower case. It must have some columns."""
     given = {name: value for name, value in options.items() if name in CONNECTION_OPTIONS.keys}
-    return DeltaLog(path, tuple(sorted(given.items())), tuple(columns))
+    return DeltaLog(path, tuple(sorted(given.items())), tuple(columns), by_file)
+
+
+def _has_feed(table: Any) -> bool:
+    """Whether commits say which rows change.
+
+    Not where a partition is a time, which the log writes in several ways.
+    """
+    fields = pa.schema(table.schema().to_arrow())
+    timed = any(pa.types.is_timestamp(fields.field(name).type) for name in table.metadata().partition_columns)
+    return table.metadata().configuration.get("delta.enableChangeDataFeed", "").lower() == "true" and not timed
 
 
 def _check_readable(path: str, table: Any) -> None:

@@ -31,6 +31,7 @@ from tidemill.connectors.iceberg.options import (
 )
 from tidemill.connectors.versioned.data_file import Beside, etag_of
 from tidemill.connectors.versioned.errors import failed, no_column, no_table, not_installed, not_readable
+from tidemill.connectors.versioned.versioned_table import Commit, Listed
 from tidemill.errors import TidemillError, nearest
 from tidemill.objectstore.connection import (
     ACCESS_KEY,
@@ -87,7 +88,7 @@ class IcebergTable:
         with self._numbered():
             return bool(self._table().metadata_location == version)
 
-    def files(self) -> tuple[Hashable, list[FileInfo]]:
+    def files(self) -> Listed:
         """The files of the newest snapshot."""
         with self._numbered():
             table = self._table()
@@ -106,7 +107,11 @@ class IcebergTable:
             for task in table.scan().plan_files():
                 beside = Beside(_partition(task.file, specs[task.file.spec_id]), ids, others)
                 found.append(self._file(task, beside))
-            return table.metadata_location, sorted(found, key=lambda info: info.path)
+            return Listed(table.metadata_location, sorted(found, key=lambda info: info.path))
+
+    def commits(self, version: Hashable) -> Iterator[Commit]:
+        """None: the rows of a file are kept by themselves."""
+        return iter(())
 
     def schema(self) -> pa.Schema:
         """The columns of the newest snapshot."""

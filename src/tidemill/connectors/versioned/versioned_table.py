@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidemill.connectors.connector import FileInfo
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The files of a version.
+
+    Attributes
+    ----------
+    version : Hashable
+    files : sequence of FileInfo
+        By path; their ETags are those of ``data_file``, without pools.
+    pool : str
+        Where the rows of new files are kept; empty for each file by itself.
+    """
+
+    version: Hashable
+    files: Sequence[FileInfo]
+    pool: str = ""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """How one version differs from the one before.
+
+    Attributes
+    ----------
+    added : mapping
+        Files that it has and the one before had not, by path.
+    removed : set of str
+    changes : sequence of FileInfo, optional
+        Files that say which rows come and go, together just what the rows of ``added`` and ``removed`` differ by: none
+        where these are the same rows. None where there are no such files.
+    """
+
+    added: Mapping[str, FileInfo] = field(default_factory=dict)
+    removed: Set[str] = frozenset()
+    changes: Sequence[FileInfo] | None = None
 
 
 class VersionedTable(Protocol):
@@ -21,8 +59,12 @@ class VersionedTable(Protocol):
         """Whether there is no other version by now, also none of another table that was made in its place."""
         ...
 
-    def files(self) -> tuple[Hashable, list[FileInfo]]:
-        """The newest version and its files, by path; their ETags are those of ``data_file``."""
+    def files(self) -> Listed:
+        """The newest version and its files."""
+        ...
+
+    def commits(self, version: Hashable) -> Iterator[Commit]:
+        """How a version came to be, the last commit first, as far back as that is known."""
         ...
 
     def schema(self) -> pa.Schema:

@@ -6,14 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.connectors.iceberg.options import ICEBERG_OPTIONS
-from tidemill.connectors.versioned.data_file import DataFile
+from tidemill.connectors.versioned.data_file import DataFile, Reading
 from tidemill.errors import FormatError
 from tidemill.formats.base import Rows
-from tidemill.formats.columnar.rows import COLUMNAR_OPTIONS, ColumnChoice, column_choice, validate_columnar
+from tidemill.formats.columnar.rows import (
+    COLUMNAR_OPTIONS,
+    ColumnChoice,
+    column_choice,
+    unreadable,
+    validate_columnar,
+)
 from tidemill.formats.parquet.format import ParquetReader
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Field, Schema, type_to_ddl
@@ -73,8 +80,33 @@ class DataFileReader:
         names = {
             fields[n.lower()].name: tuple(others) for n, others in data.beside.names.items() if n.lower() in fields
         }
-        reader = ParquetReader(replace(self.choice, constants=constants, ids=ids, names=names))
-        yield from reader.rows(data.stream, start=start, end=end, file_size=file_size)
+        choice = replace(self.choice, constants=constants, ids=ids, names=names)
+        reading = data.beside.reading
+        if reading is Reading.CHANGES:
+            choice = replace(choice, schema=Schema((*choice.schema, _CHANGE)), needed=(*choice.needed, _CHANGE.name))
+        for rows in ParquetReader(choice).rows(data.stream, start=start, end=end, file_size=file_size):
+            if reading is Reading.CHANGES:
+                yield _changes(rows)
+            elif reading is Reading.REMOVED:
+                yield replace(rows, weights=np.full(rows.count, -1, np.int64))
+            else:
+                yield rows
+
+
+_CHANGE = Field("_change_type", pa.string(), False)
+_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+"""What a row of change data is, by Delta's protocol."""
+
+
+def _changes(rows: Rows) -> Rows:
+    """Rows of a file of change data, whose last column says what they are. TM4041 for another word there."""
+    kinds = rows.batch.column(rows.batch.num_columns - 1)
+    places = pc.index_in(kinds, pa.array(list(_WEIGHTS)))
+    if places.null_count:
+        with unreadable("change data", "write it again; the files of its version are read in its place"):
+            raise ValueError(f"{_CHANGE.name} {kinds.filter(pc.is_null(places))[0].as_py()!r}")
+    batch = rows.batch.select(range(rows.batch.num_columns - 1))
+    return replace(rows, batch=batch, weights=np.array(list(_WEIGHTS.values()), np.int64)[places.to_numpy()])
 
 
 def _value(field: Field, text: str | None) -> pa.Scalar[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from tidemill.connectors.versioned.data_file import pool_of, reading_of
 from tidemill.errors import TidemillError
 from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import (
@@ -85,6 +86,10 @@ class ListedFiles(SourceFiles):
         self._empty: dict[str, FileInfo] = {}
         self._warned: set[FileInfo] = set()
         self._done: set[str] = set()
+        self.avoided: set[str] = set()
+        """Files that could not be read for the step that waits, of a table with versions."""
+        self.needs_other_step = False
+        """Whether one of them was found since that step was taken, and another step can do without it."""
         self.changed_files: list[str] = []
         """Files that have changed since they were read and are not read again; the caller warns of them."""
         self.deleted_files: list[str] = []
@@ -179,14 +184,28 @@ class ListedFiles(SourceFiles):
                 self._empty[path] = info
         return new
 
-    def of_earlier_versions(self) -> set[str]:
-        """Names of all files whose rows are in the table, or wait to be, as far as is sealed."""
-        paths = set(self.known)
-        for rows in self.reader(self._list).iterate():
-            paths.update(f.path for f in listed_files(self._list, rows.keys, rows.values) if f.size)
-        for rows in self.reader(self._fetch).iterate():
-            paths.update(f.path for f in fetched_files(self._fetch, rows))
-        return paths
+    def held(self) -> dict[str, FileInfo]:
+        """The files whose rows are in the table, as they were listed, by path."""
+        blocks = self.reader(self._list).iterate()
+        found = (f for rows in blocks for f in listed_files(self._list, rows.keys, rows.values) if f.size)
+        return {f.path: FileInfo(f.path, f.size, f.modified, f.etag) for f in found}
+
+    def unsettled(self) -> set[str]:
+        """Names of files of which some rows are in the table, or may be."""
+        begun = {path for path, file in self.known.items() if file.position}
+        return begun.union(f.path for rows in self.reader(self._fetch).iterate() for f in self._set_aside(rows))
+
+    def _set_aside(self, rows: Rows) -> list[FileProgress]:
+        return [f for f in fetched_files(self._fetch, rows) if f.failed]
+
+    def follow(self, step: Sequence[FileInfo]) -> None:
+        """Take a step from what is held to a version of the table, in place of any that waits."""
+        self.needs_other_step = False
+        wanted = {info.path: info for info in step}
+        for path, file in list(self.known.items()):
+            if not file.position and not (path in wanted and same_file(file, wanted[path])):
+                self._forget(path)
+        self.discover(step)
 
     def known_otherwise(self, infos: Iterable[FileInfo]) -> set[str]:
         """Names of files that are known with another size, time or ETag."""
@@ -337,7 +356,7 @@ class ListedFiles(SourceFiles):
     def set_aside(self, paths: Sequence[str]) -> dict[str, FileProgress]:
         """Of these names, the files that were set aside."""
         found = self._looked_up(self._fetch, paths)
-        return {} if found is None else {f.path: f for f in fetched_files(self._fetch, Rows(*found)) if f.failed}
+        return {} if found is None else {f.path: f for f in self._set_aside(Rows(*found))}
 
     def _without(self, table: StateTable, paths: list[str]) -> list[str]:
         """The names that the list or cleaned table does not have, or has with size 0."""
@@ -391,6 +410,10 @@ class ListedFiles(SourceFiles):
             limits = replace(limits, bytes=_ALL, files=None, together=True)
         return super().admit(limits, watermark, unsplittable, compressed)
 
+    def _undivided(self, file: FileProgress) -> bool:
+        """Those of pools, too: what is read of one in part could not be taken back."""
+        return super()._undivided(file) or bool(pool_of(file.etag))
+
     def failed(self, path: str, error: TidemillError) -> bool:
         """Note that a file could not be read: it waits for another attempt, or is set aside.
 
@@ -400,6 +423,9 @@ class ListedFiles(SourceFiles):
             Whether it has been tried so often that a warning is due.
         """
         file = self.known[path]
+        if pool_of(file.etag) and path not in self.avoided:
+            self.avoided.add(path)
+            self.needs_other_step = True
         if error.number == "TM5001" and not (file.position or file.replaces or self.policy.versioned):
             self._forget(path)
             self.deleted_files.append(path)
@@ -445,7 +471,7 @@ class ListedFiles(SourceFiles):
         cleaned = [f for f in finished if self.policy.cleans and f.size]
         forgotten = {f.path for f in cleaned if self.policy.forgets}
         if self.policy.versioned:  # files that are taken back do not come again, or as new ones
-            forgotten |= {f.path for f in finished if not f.size}
+            forgotten |= {f.path for f in finished if not f.size or reading_of(f.etag).passes}
         listed = [(f, 0 if f.path in self._read_before else 1) for f in finished if f.path not in forgotten]
         listed += [(self._read_before[p], -1) for p in sorted(forgotten & self._read_before.keys())]
         tables = [Part(self._fetch.id, fetched_rows(self._fetch, fetched), self._fetch.ops)] if fetched else []
@@ -474,6 +500,8 @@ class ListedFiles(SourceFiles):
         if self.policy.by_name and len(self._done) + len(sealing.finished) <= _DONE_KEPT:
             self._done.update(done.path for done in sealing.finished if done.size)
         self._stored.difference_update(sealing.gone)
+        if sealing.finished:
+            self.avoided = set()
         self._changed, self._dropped, self._empty = {}, {}, {}
 
 

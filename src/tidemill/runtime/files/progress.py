@@ -123,7 +123,7 @@ class Progress:
                 continue
             at = file.position
             most = budget if not waiting else min(budget, max(1, limits.bytes * file.remaining // waiting))
-            end = file.size if file.replaces else min(file.size, at + most)
+            end = file.size if self._undivided(file) else min(file.size, at + most)
             piece = _piece(end - at, limits.split_bytes, tasks)
             if (end < file.size or piece < end - at) and unsplittable(path):  # to ask may cost a look into the file
                 end = file.size
@@ -180,6 +180,10 @@ class Progress:
             replaces=replaces,
             encoded=encoded,
         )
+
+    def _undivided(self, file: FileProgress) -> bool:
+        """Whether all of a file is admitted in one epoch."""
+        return file.replaces
 
     def after(self, results: Iterable[SplitResult]) -> list[FileProgress]:
         """The files that splits were read from, as they are past these splits; nothing is changed."""

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.connectors.versioned.steps import step_to
 from tidemill.connectors.versioned.versioned_table import VersionedTable
 from tidemill.errors import TidemillError
 from tidemill.runtime.files.listed_files import ROOM, ListedFiles
@@ -72,7 +73,6 @@ class LocationList:
         if location.objects:
             self._objects = ObjectListing(location.pattern, location.connection, location.filters.recursive, cursors)
         self._version: Hashable | None = None
-        self._of_version: set[str] = set()
         self._lists_all = True
         self._pass: Iterator[list[FileInfo]] | None = None
         self._full = False
@@ -138,7 +138,7 @@ class LocationList:
             self._pass = self._local() if self.location.local else self.location.pages()
 
     def go_on(self) -> TidemillError | None:
-        """Take pages while all tables have room.
+        """Take pages while all tables have room. A version of a table is listed again when a file of it is not there.
 
         Returns
         -------
@@ -150,6 +150,8 @@ class LocationList:
         TidemillError
             As listing the location, when it has never been listed: its path may be wrong.
         """
+        if self._pass is None and any(table.needs_other_step for table in self.tables):
+            self.begin(full=False)
         try:
             self._take_pages()
         except TidemillError as error:
@@ -180,18 +182,18 @@ class LocationList:
             self._objects.found_new(new)
 
     def _newest_version(self, table: VersionedTable) -> Iterator[list[FileInfo]]:
-        """The files of a new version in one page, with those of earlier ones that it does not have, without bytes."""
+        """Give each table its step to the newest version. The page is empty: what is new differs by table."""
         troubled = any(files.troubled for files in self.tables)
         if self._version is not None and not troubled and table.is_newest(self._version):
             self._lists_all = False
             return
-        version, infos = table.files()
-        there = {info.path for info in infos}
-        before = self._of_version
-        if self._version is None:
-            before = before.union(*(files.of_earlier_versions() for files in self.tables))
-        yield [*infos, *(FileInfo(path, 0, 0) for path in sorted(before - there))]
-        self._version, self._of_version = version, there
+        newest = table.files()
+        for files in self.tables:
+            held, unsettled, commits = files.held(), files.unsettled(), table.commits(newest.version)
+            step = step_to(newest, held, unsettled, files.avoided, commits)
+            files.follow([info for info in step if not info.size or self._wants(info)])
+        yield []
+        self._version = newest.version
 
     def _wants(self, info: FileInfo) -> bool:
         """Whether a file is to be read; warns once of one without a codec or outside ``allowed_paths``."""

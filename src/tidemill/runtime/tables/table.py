@@ -251,8 +251,11 @@ class Table:
 
     def _versions(self) -> VersionedTable | None:
         """Where the versions of its table are listed, which has to have its columns; None for other tables."""
-        columns = [name for name in self.declared.names if name != metadata_name(self.options)]
-        return versions_of(self.format, self.path, self.options, columns) if self.versioned else None
+        if not self.versioned:
+            return None
+        named = metadata_name(self.options)  # rows that say which file they are of are not those of other files
+        columns = [name for name in self.declared.names if name != named]
+        return versions_of(self.format, self.path, self.options, columns, by_file=named is not None)
 
     @property
     def backfill_seconds(self) -> float:

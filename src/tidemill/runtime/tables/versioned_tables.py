@@ -21,13 +21,15 @@ from tidemill.plan.sql.statements import CreateTable
 from tidemill.sources.locations.location import pattern_of
 
 
-def versions_of(format_: str, path: str, options: Mapping[str, str], columns: Sequence[str]) -> VersionedTable | None:
+def versions_of(
+    format_: str, path: str, options: Mapping[str, str], columns: Sequence[str], by_file: bool = False
+) -> VersionedTable | None:
     """Where the versions of a table are listed, which must have some columns; None for tables of other formats.
 
-    Names of options are in lower case.
+    Names of options are in lower case. With ``by_file`` the rows of each file are kept by themselves in any case.
     """
     if format_ == DELTA:
-        return delta_log(path, options, columns)
+        return delta_log(path, options, columns, by_file)
     return iceberg_table(options, columns) if format_ == ICEBERG else None
 
 

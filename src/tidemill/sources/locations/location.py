@@ -193,7 +193,7 @@ class Location:
         elif self.topics is not None:
             yield self.topics.files()
         elif self.versions is not None:
-            yield self.versions.files()[1]
+            yield list(self.versions.files().files)
 
     def path_of(self, bucket: str, key: str) -> str | None:
         """The path of an object that the location may list, as far as names tell; None for any other."""

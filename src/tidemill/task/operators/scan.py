@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from tidemill.connectors.versioned.data_file import Reading, pool_of, reading_of
 from tidemill.errors import TidemillError
 from tidemill.formats.base import FileRowReader, RowReader, Rows
 from tidemill.formats.messages import reader_of
@@ -100,8 +101,8 @@ class ScanOperator(SourceOperator):
                 return Output(delta)
 
     def _begin(self, split: Split) -> bool:
-        """Open a split, unless it has no bytes; whether that was possible."""
-        if split.start == split.end:
+        """Open a split, unless nothing of it is read; whether that was possible."""
+        if split.start == split.end or reading_of(split.etag) is Reading.NOTHING:
             self.context.finished(SplitResult(split, False, 0, 0, 0, 0, 0))
             return True
         coming = self._small.take(split)
@@ -153,13 +154,14 @@ class ScanOperator(SourceOperator):
         """The rows of a buffer that the table keeps, with the columns that the step gives."""
         split, count = open_.split, rows.count
         weights, kept = (None, None) if self._operations is None else self._operations.weights(open_, rows)
+        weights = rows.weights if weights is None else weights
         columns = [self._column(name, split, rows) for name in self.operation.columns]
         if self.operation.sequenced:
             signs = np.ones(count, np.int64) if weights is None else weights
             columns += [column(signs), column(rows.positions + split.base)]
             weights = None
         if self.operation.by_file:
-            columns.append(file_column(split.path, count))
+            columns.append(file_column(pool_of(split.etag) or split.path, count))
         delta = Delta(batch_of(columns, count), weights, split.backfill_target)
         if self._times is not None:
             kept = self._times.in_time(open_, rows, kept)
