@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tidemill.errors import TidemillError, nearest
@@ -296,8 +297,8 @@ class Catalog:
         views, pending = ({n: change(v) for n, v in found.items()} for found in (self.views, self.pending))
         return replace(self, views=views, pending=pending)
 
-    @property
-    def all_views(self) -> dict[str, View]:
+    @cached_property
+    def all_views(self) -> Mapping[str, View]:
         """Views and replacements by their (inner) names."""
         return {v.name: v for v in (*self.views.values(), *self.pending.values())}
 
@@ -322,7 +323,7 @@ class Catalog:
 
     def tables_read_by(self, root: Node) -> set[str]:
         """The tables that a query reads itself, not through another view."""
-        return set(relations(root)) & self.tables.keys()
+        return self.tables.keys() & _read_by(root)
 
     def histories(self) -> set[tuple[str, int]]:
         """Tables of which views read history, each with the group of such a view."""
@@ -358,7 +359,7 @@ class Catalog:
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
-        return set(relations(root)) & self.all_views.keys()
+        return self.all_views.keys() & _read_by(root)
 
     def check_reads_no_failed(self, root: Node) -> None:
         """TM2015 when a query reads a view that is failed or failing, TM2063 when it reads one that is paused."""
@@ -462,6 +463,15 @@ _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refus
     "complete_since": "whole_since",
 }
 """Fields of a view, and the names that they have in manifests."""
+
+
+_READ: NodeMemo[frozenset[str]] = NodeMemo()
+
+
+def _read_by(root: Node) -> frozenset[str]:
+    """What a plan reads; remembered, since each statement asks it of each view."""
+    found = _READ.get(root)
+    return _READ.put(root, frozenset(relations(root))) if found is None else found
 
 
 def _view_to_json(view: View) -> dict[str, Any]:
