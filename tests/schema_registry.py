@@ -23,6 +23,10 @@ class SchemaRegistry:
         Paths of requests, in order.
     down : bool
         Whether all requests are answered with 503.
+    garbage : dict of int to bytes
+        What is sent, with status 200, for the schemas of some numbers.
+    proxied : bytes
+        What is sent, with status 200, for all requests; empty for answers of a registry.
     user_info : str
         What requests must give as user and password; empty for all.
     """
@@ -30,6 +34,8 @@ class SchemaRegistry:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.down = False
+        self.garbage: dict[int, bytes] = {}
+        self.proxied = b""
         self.user_info = ""
         self.schemas: dict[int, dict[str, Any]] = {}
         self._subjects: dict[str, list[int]] = {}
@@ -44,7 +50,7 @@ class SchemaRegistry:
 
             def _answer(self, given: Any) -> None:
                 status, body = registry._answer(self.path, given, self.headers.get("Authorization", ""))
-                data = json.dumps(body).encode()
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
                 self.send_header("Content-Length", str(len(data)))
@@ -75,7 +81,13 @@ class SchemaRegistry:
         if self.user_info and authorization != "Basic " + base64.b64encode(self.user_info.encode()).decode():
             return 401, {"error_code": 40101, "message": f"not you: {authorization}"}
         path = path.partition("?")[0]
+        if self.proxied:
+            return 200, self.proxied
+        if path == "/schemas/types":
+            return 200, ["JSON", "PROTOBUF", "AVRO"]
         if found := re.fullmatch(r"/schemas/ids/(\d+)", path):
+            if int(found[1]) in self.garbage:
+                return 200, self.garbage[int(found[1])]
             schema = self.schemas.get(int(found[1]))
             return (404, {"error_code": 40403, "message": "Schema not found"}) if schema is None else (200, schema)
         if found := re.fullmatch(r"/subjects/([^/]+)/versions/(\w+)", path):

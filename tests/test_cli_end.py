@@ -1,4 +1,4 @@
-"""How ``tidemill run`` ends: by a signal, and when Java is killed."""
+"""How commands end: by a signal, and when Java is killed."""
 
 from __future__ import annotations
 
@@ -54,6 +54,37 @@ def test_sigterm_finishes_the_epoch_and_checkpoints(tmp_path: Path, to: str) -> 
     assert len(others) == 1 and others[0].startswith("added table prices, view latest")
     assert out.decode().startswith("sealed epoch 3 (durable: 3)")
     assert Snapshot.open(root).version.epoch == 3
+
+
+_INTERRUPTED_AT = """
+import os, runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == place:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+place = sys.argv[1]
+sys.meta_path.insert(0, Finder())
+sys.argv = ["tidemill", *sys.argv[2:]]
+runpy.run_module("tidemill", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("module", ["tidemill.cli.commands", "typer", "pyarrow", "tidemill.cli.querying"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_sigint_while_modules_are_imported(tmp_path: Path, module: str, ignored: bool) -> None:
+    """Those of all commands, and those of one; a shell lets commands with ``&`` behind them ignore SIGINT."""
+    ignore = "signal.signal(signal.SIGINT, signal.SIG_IGN)" if ignored else ""
+    script = _INTERRUPTED_AT.replace("place = sys.argv[1]", f"place = sys.argv[1]; {ignore}")
+    command = [sys.executable, "-c", script, module, "explain", "--root", str(tmp_path / "none"), "v"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    if ignored:
+        assert done.returncode == 1 and done.stderr.startswith("TM"), done.stderr
+    else:
+        assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_java_is_killed(tmp_path: Path) -> None:

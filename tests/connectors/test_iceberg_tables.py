@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import socket
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -306,6 +308,32 @@ def test_a_server_that_does_not_answer(mill_factory: MillFactory, tmp_path: Path
         mill.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM c")
         drain(mill)
         assert mill.read("v").num_rows == 1
+
+
+def test_a_server_that_does_not_answer_who_asks_for_a_token(mill_factory: MillFactory) -> None:
+    """The request is given up by the client, not by the server, which would wait longer."""
+    heard, given_up = [], []
+
+    def listen() -> None:
+        connection, _ = silent.accept()
+        with connection, contextlib.suppress(TimeoutError):
+            connection.settimeout(30)
+            heard.append(connection.recv(1 << 16))
+            while connection.recv(1 << 16):
+                pass
+            given_up.append(True)
+
+    mill = mill_factory()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        thread = threading.Thread(target=listen)
+        thread.start()
+        given = f"table 'ns.t', 'catalog.type' 'rest', 'catalog.uri' '{place}', 'catalog.credential' 'me:hidden'"
+        error = refused(mill, f"CREATE TABLE t USING iceberg OPTIONS ({given}, requestTimeout '1')")
+        thread.join()
+    assert error.number == "TM5102" and "hidden" not in str(error)
+    assert heard[0].startswith(b"POST /v1/oauth/tokens ")
+    assert given_up == [True]
 
 
 def test_stores_and_passwords(mill_factory: MillFactory, tmp_path: Path) -> None:

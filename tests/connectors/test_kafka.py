@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -88,6 +89,45 @@ def test_the_columns_of_messages(broker: Broker, topic: str, mill_factory: MillF
     assert rows(mill, "counted") == [(3,)]
     found = {(e["position"], e["column"], e["reason"]) for e in mill.read("texts__errors").to_pylist()}
     assert found == {(2, "value", "bad_utf8"), *((offset, "key", "bad_utf8") for offset in range(3))}
+
+
+def test_how_long_messages_have_waited(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
+    """SHOW QUEUES says it by the oldest message that waits of any partition, and not where brokers do not say it."""
+
+    def lag() -> float | None:
+        (row,) = mill.sql("SHOW QUEUES").collect()
+        return None if row.lag_seconds is None else float(row.lag_seconds)
+
+    def sent(ago: float, partition: int) -> None:
+        broker.send(topic, [{"k": 1}], partition, timestamp=int((now - ago) * 1000))
+
+    now = time.time()
+    broker.create(topic, 3)
+    sent(5000, 0), sent(4000, 1)
+    mill = mill_factory()
+    create(mill, broker, topic)
+    drain(mill)
+    assert lag() is None
+    mill.sql("ALTER TABLE t PAUSE")
+    for ago in (300, 900, 100):  # the first message counts, as in the order in which they are read
+        sent(ago, 0)
+    drain(mill)
+    assert 300 <= (lag() or 0) < 300 + time.time() - now
+    sent(600, 1)
+    drain(mill)
+    broker.pause()
+    begun = time.monotonic()
+    assert lag() is None
+    assert lag() is None
+    assert time.monotonic() - begun < 5, "an answer waits a second, and the next one none"
+    broker.resume()
+    sent(500, 2)
+    drain(mill)
+    assert 600 <= (lag() or 0) < 600 + time.time() - now
+    mill.sql("ALTER TABLE t RESUME")
+    drain(mill)
+    assert lag() is None
+    assert rows(mill) == [(1, None)] * 7
 
 
 def test_epochs_equal_spark(

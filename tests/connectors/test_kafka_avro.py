@@ -192,6 +192,53 @@ def test_the_registry_is_down(broker: Broker, topic: str, registry: SchemaRegist
     assert errors(mill) == []
 
 
+def test_answers_that_are_no_schemas(
+    broker: Broker, topic: str, registry: SchemaRegistry, mill_factory: MillFactory
+) -> None:
+    """Messages of such a number are counted; those around them, and later ones when there is a schema, are read."""
+    broker.create(topic)
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    good = serialized(registry, topic, FIRST, [{"k": k, "v": None, "at": at} for k in range(2)])
+    answers = [b"<html>", b"", b"\xff", b"[" * 100_000, b"[1]", b"7", b"null", b"{}"]
+    answers += [b'{"schema": 5}', b'{"schema": {"type": "record"}}', b'{"schema": "x", "schemaType": []}']
+    answers += [b'{"schema": "x", "references": 7}', b'{"schema": "x", "references": [{}]}', b'{"schema": "{"}']
+    registry.garbage = {1000 + i: answer for i, answer in enumerate(answers)}
+    bad = [bytes([0]) + number.to_bytes(4, "big") + good[0][5:] for number in registry.garbage]
+    broker.send(topic, [good[0], *bad, good[1]])
+    mill = mill_factory()
+    create(mill, broker, topic, "(k INT)", **{"schema.registry.url": registry.url})
+    drain(mill)
+    assert rows(mill) == [(0,), (1,)]
+    counted = [(1 + i, "bad_schema") for i in range(len(bad))]
+    assert errors(mill) == counted
+    for number in registry.garbage:
+        registry.schemas[number] = registry.schemas[1]
+    registry.garbage = {}
+    broker.send(topic, bad[:-1])  # the last was a schema of sorts, and is remembered
+    drain(mill)
+    assert rows(mill) == [(0,)] * len(bad) + [(1,)]
+    assert errors(mill) == counted
+
+
+@pytest.mark.parametrize("page", [b"<html>sign in</html>", b'{"sign": "in"}'])
+def test_a_page_of_a_proxy_is_no_answer(
+    broker: Broker, topic: str, registry: SchemaRegistry, mill_factory: MillFactory, page: bytes
+) -> None:
+    """What answers all requests so is no registry, and messages wait."""
+    broker.create(topic)
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    broker.send(topic, serialized(registry, topic, FIRST, [{"k": 1, "v": None, "at": at}]))
+    mill = mill_factory()
+    create(mill, broker, topic, "(k INT)", **{"schema.registry.url": registry.url})
+    registry.proxied = page
+    said = [warning for report in mill.drain() for warning in report.warnings]
+    assert any("TM5096" in warning for warning in said)
+    assert (rows(mill), errors(mill)) == ([], [])
+    given = broker.options(**{"subscribe": topic, "value.format": "avro", "schema.registry.url": registry.url})
+    with pytest.raises(TidemillError, match="TM5096"):
+        mill.sql(f"CREATE TABLE u USING kafka OPTIONS ({given})")
+
+
 def test_one_schema_without_a_registry(broker: Broker, topic: str, mill_factory: MillFactory) -> None:
     """Values have no header; types may come from other schemas."""
     broker.create(topic)

@@ -503,8 +503,9 @@ _COLLECT_EVERY = 10_000
 
 
 def main() -> None:
-    """Entry point: an error goes to standard error with its number, never with a traceback, and the exit code is 1.
+    """The command; its entry point is ``tidemill.__main__``.
 
+    An error goes to standard error with its number, never with a traceback, and the exit code is 1.
     TM7013 is any error that has no number of its own. The environment variable TIDEMILL_TRACEBACK shows where it was
     raised. If standard output was closed before the command began, what is written there is discarded.
     """

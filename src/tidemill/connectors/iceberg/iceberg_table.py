@@ -252,10 +252,10 @@ def _catalogue(given: tuple[tuple[str, str], ...], made: bool, identity: tuple[i
     class Limited(RestCatalog):
         """The library waits for an answer for ever."""
 
-        def _create_session(self) -> Any:
-            session = super()._create_session()
+        def _config_headers(self, session: Any) -> None:
+            """A session that has just been made; what makes it may ask for a token next."""
+            super()._config_headers(session)
             vars(session)["request"] = partial(session.request, timeout=seconds)
-            return session
 
     return Limited(NAME.of(options), **properties)
 

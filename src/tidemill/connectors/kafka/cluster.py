@@ -199,6 +199,41 @@ class Cluster:
             watcher.close()
         return {place: (end, place not in left) for place, end in ends.items()}
 
+    def times_of(
+        self, offsets: Mapping[Partition, int], options: Mapping[str, str], seconds: float
+    ) -> dict[Partition, int] | None:
+        """When the first messages from these offsets on were written, in ms since 1970, of partitions that have any.
+
+        None where that is not known: a message has no time or is gone, or brokers do not say so within some seconds.
+        Errors as :meth:`topics`.
+        """
+        few = {"fetch.message.max.bytes": "65536", "queued.min.messages": "1", "fetch.wait.max.ms": "5"}
+        watcher = made(Consumer, {**self._properties, **FETCHING, **few})
+        times: dict[Partition, int] = {}
+        left, deadline = set(offsets), time.monotonic() + seconds
+        try:
+            watcher.assign([TopicPartition(*p, offset) for p, offset in offsets.items()])
+            while left:
+                message = watcher.poll(max(0.0, min(0.1, deadline - time.monotonic())))
+                if message is None:
+                    if time.monotonic() >= deadline:
+                        return None
+                    continue
+                place, error = (message.topic(), message.partition()), message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    if not error.retriable():
+                        return None
+                elif place in left:
+                    left.discard(place)
+                    watcher.pause([TopicPartition(*place)])
+                    if error is None:
+                        times[place] = message.timestamp()[1]
+        except KafkaException as error:
+            raise self._failed(error, "the times of messages") from error
+        finally:
+            watcher.close()
+        return None if any(at < 0 for at in times.values()) else times
+
     def commit(self, group: str, offsets: Mapping[Partition, int], options: Mapping[str, str]) -> None:
         """Commit positions to a consumer group that nobody reads with. Errors as :meth:`topics`."""
         consumer = made(Consumer, {**self._properties, **FETCHING, "group.id": group})

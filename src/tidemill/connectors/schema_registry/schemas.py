@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from json import JSONDecodeError
 from typing import Any
 
 from tidemill.connectors.schema_registry.options import CA, TOKEN, URL, USER_INFO
@@ -18,6 +19,8 @@ _PROPERTIES = {
 _MOST_REFERENCES = 100
 _NOT_FOUND, _REFUSED = 404, (401, 403)
 _SECONDS = 10
+_OF_ANSWERS = (JSONDecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError)
+"""What the client raises for an answer with status 200 that is no JSON, or JSON of another form."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,19 @@ class Written:
     references: tuple[str, ...] = ()
 
 
+NO_SCHEMA = Written("", "")
+"""What stands for an answer of a registry that is no schema."""
+
+
+class _NoSchemaError(Exception):
+    """The registry has answered, with something that is no schema; the message says what."""
+
+
 def schema_by_id(registry: tuple[tuple[str, str], ...], number: int) -> Written | None:
-    """The schema of a number; None where the registry has none.
+    """The schema of a number; None where the registry has none, ``NO_SCHEMA`` where it has something else.
+
+    Neither of these is remembered. Something else counts as an answer only from what is a registry otherwise, which a
+    page of a proxy is not.
 
     Parameters
     ----------
@@ -56,11 +70,16 @@ def schema_by_id(registry: tuple[tuple[str, str], ...], number: int) -> Written 
         return _by_id(registry, number)
     except KeyError:
         return None
+    except _NoSchemaError as error:
+        if not _is_registry(registry):
+            raise _unanswered(registry, str(error)) from error
+        _client(registry).clear_caches()
+        return NO_SCHEMA
 
 
 @lru_cache(maxsize=4096)
 def _by_id(registry: tuple[tuple[str, str], ...], number: int) -> Written:
-    """KeyError where there is none, which is not remembered."""
+    """KeyError where there is none, and _NoSchemaError, which are not remembered."""
     found = _asked(registry, "get_schema", number)
     if found is None:
         raise KeyError(number)
@@ -69,8 +88,23 @@ def _by_id(registry: tuple[tuple[str, str], ...], number: int) -> Written:
 
 def newest_schema(registry: tuple[tuple[str, str], ...], subject: str) -> Written | None:
     """The newest schema of a subject; None where there is no such subject. Errors as :func:`schema_by_id`."""
-    found = _asked(registry, "get_latest_version", subject)
-    return None if found is None else _written(registry, found.schema)
+    try:
+        found = _asked(registry, "get_latest_version", subject)
+        return None if found is None else _written(registry, found.schema)
+    except _NoSchemaError as error:
+        raise _unanswered(registry, str(error)) from error
+
+
+def _is_registry(registry: tuple[tuple[str, str], ...]) -> bool:
+    """Whether something answers as registries do; those of long ago do not know which types there are.
+
+    Errors as :func:`schema_by_id`.
+    """
+    try:
+        types = _asked(registry, "get_schema_types")
+    except _NoSchemaError:
+        return False
+    return types is None or isinstance(types, list)
 
 
 def _written(registry: tuple[tuple[str, str], ...], schema: Any) -> Written:
@@ -84,14 +118,20 @@ def _written(registry: tuple[tuple[str, str], ...], schema: Any) -> Written:
             found = _asked(registry, "get_version", *place)
             if found is not None:
                 follow(found.schema.references)
-                texts[place] = found.schema.schema_str
+                texts[place] = _text(found.schema.schema_str)
 
     follow(schema.references)
-    return Written(schema.schema_type, schema.schema_str, tuple(texts.values()))
+    return Written(_text(schema.schema_type), _text(schema.schema_str), tuple(texts.values()))
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise _NoSchemaError(f"a schema that is {given!r:.100}")
+    return given
 
 
 def _asked(registry: tuple[tuple[str, str], ...], method: str, *about: Any) -> Any:
-    """What the registry answers; None where there is nothing."""
+    """What the registry answers; None where there is nothing, _NoSchemaError for what its client cannot read."""
     try:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
     except ImportError as error:
@@ -102,7 +142,13 @@ def _asked(registry: tuple[tuple[str, str], ...], method: str, *about: Any) -> A
             hint="pip install 'tidemill[avro]', also where tasks run",
         ) from error
     try:
-        return getattr(_client(registry), method)(*about)
+        ask = getattr(_client(registry), method)
+        try:
+            return ask(*about)
+        except _OF_ANSWERS as error:
+            raise _NoSchemaError(f"an answer that is no schema: {type(error).__name__}: {error}") from error
+    except _NoSchemaError:
+        raise
     except SchemaRegistryError as error:
         if error.http_status_code == _NOT_FOUND:
             return None

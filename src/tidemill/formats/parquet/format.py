@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any, cast
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from tidemill.formats.columnar.rows import (
     unreadable,
     validate_columnar,
 )
+from tidemill.formats.parquet.footer import Footer
 from tidemill.schema import TIMESTAMP, Schema
 
 _PAGE_BYTES = 1 << 18
@@ -70,24 +72,26 @@ class ParquetReader:
         """
         with unreadable("parquet", _HINT):
             parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-            groups = _owned(parquet.metadata, start, end, file_size)
+            footer = Footer(parquet, file_size)
+            groups = _owned(parquet.metadata, footer.first_bytes(), start, end, file_size)
             instants = _int96(parquet)
             schema = _with_instants(parquet.schema_arrow, instants)
         if not groups:
             return
         with unreadable("parquet", _HINT):
             columns = self._choice.of(schema)
-            names = columns.names or _smallest(parquet)
-            encoded = _encoded(parquet, groups, names)
+            names = columns.names or _smallest(parquet, footer)
+            chunks = _chunks(parquet, footer, groups, names)
             parquet = pq.ParquetFile(
                 file,
                 metadata=parquet.metadata,
-                read_dictionary=encoded,
+                read_dictionary=chunks.encoded,
                 buffer_size=_PAGE_BYTES,
                 coerce_int96_timestamp_unit="us",
             )
-        for group, first, count in groups:
-            yield from _group_rows(parquet, group, first, count, names, columns, instants, encoded)
+        for (group, first, count), size in zip(groups, chunks.rows_at_once, strict=True):
+            batches = parquet.iter_batches(size, row_groups=[group], columns=names)
+            yield from _group_rows(batches, group, first, count, names, columns, instants, chunks.encoded)
 
 
 def file_schema(file: IO[bytes]) -> pa.Schema:
@@ -97,23 +101,17 @@ def file_schema(file: IO[bytes]) -> pa.Schema:
         return _with_instants(parquet.schema_arrow, _int96(parquet))
 
 
-def _owned(metadata: pq.FileMetaData, start: int, end: int, file_size: int) -> list[tuple[int, int, int]]:
+def _owned(metadata: pq.FileMetaData, begins: list[int], start: int, end: int, size: int) -> list[tuple[int, int, int]]:
     """Row groups that begin in ``[start, end)``: number, first row, rows."""
     found = []
     row = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        begin = 0
-        if group.num_columns:
-            column = group.column(0)
-            begin = column.data_page_offset
-            if column.dictionary_page_offset is not None:
-                begin = min(begin, column.dictionary_page_offset)
-        if group.num_rows < 0:
-            raise ValueError(f"row group {number} has {group.num_rows} rows")
-        if start <= min(max(begin, 0), file_size - 1) < end:
-            found.append((number, row, group.num_rows))
-        row += group.num_rows
+    for number, begin in enumerate(begins):
+        rows = metadata.row_group(number).num_rows
+        if rows < 0:
+            raise ValueError(f"row group {number} has {rows} rows")
+        if start <= min(max(begin, 0), size - 1) < end:
+            found.append((number, row, rows))
+        row += rows
     return found
 
 
@@ -127,39 +125,42 @@ def _with_instants(schema: pa.Schema, instants: frozenset[str]) -> pa.Schema:
     return pa.schema([f.with_type(TIMESTAMP) if f.name in instants else f for f in schema])
 
 
-def _smallest(parquet: pq.ParquetFile) -> list[str]:
+def _smallest(parquet: pq.ParquetFile, footer: Footer) -> list[str]:
     """The column to read when none is needed, so that damage is found though rows are only counted."""
     flat = [f.name for f in parquet.schema_arrow if not pa.types.is_nested(f.type)]
-    if not flat or parquet.metadata.num_row_groups == 0:
+    if not flat:
         return list(parquet.schema_arrow.names[:1])
-    group = parquet.metadata.row_group(0)
-    sizes: dict[str, int] = {}
-    for i in range(group.num_columns):
-        column = group.column(i)
-        sizes[column.path_in_schema] = column.total_compressed_size
+    (chunks,) = footer.chunks([0], flat)
+    sizes = {path: chunk.total_compressed_size for path, chunk in chunks}
     return [min(flat, key=lambda name: sizes.get(name, 1 << 62))]
 
 
-def _encoded(parquet: pq.ParquetFile, groups: list[tuple[int, int, int]], names: list[str]) -> list[str]:
-    """Columns of texts and bytes that have dictionaries in some row group.
+@dataclass(frozen=True)
+class _Chunks:
+    """How some columns of row groups are read.
 
-    They are read as dictionaries, since their decoded size is not known: a few bytes of a file can be a text of 1 MB in
-    each of a million rows.
+    Attributes
+    ----------
+    encoded : list of str
+        Columns of texts and bytes that have dictionaries in some row group. They are read as dictionaries, since their
+        decoded size is not known: a few bytes of a file can be a text of 1 MB in each of a million rows.
+    rows_at_once : list of int
+        For each row group the rows of a batch, by what a row takes on average.
     """
-    held = {f.name for f in parquet.schema_arrow if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
-    found = []
-    for group, _, _ in groups:
-        metadata = parquet.metadata.row_group(group)
-        chunks = [metadata.column(i) for i in range(metadata.num_columns)]
-        found += [c.path_in_schema for c in chunks if c.has_dictionary_page and c.path_in_schema in held & set(names)]
-    return list(dict.fromkeys(found))
+
+    encoded: list[str]
+    rows_at_once: list[int]
 
 
-def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
-    """Rows of a batch, by what a row of some columns takes on average."""
-    chunks = [group.column(i) for i in range(group.num_columns)]
-    chosen = [c.total_uncompressed_size for c in chunks if c.path_in_schema.partition(".")[0] in names]
-    return int(max(1, min(MOST_ROWS, MOST_BYTES * max(group.num_rows, 1) // max(sum(chosen), 1))))
+def _chunks(parquet: pq.ParquetFile, footer: Footer, groups: list[tuple[int, int, int]], names: list[str]) -> _Chunks:
+    texts = {f.name for f in parquet.schema_arrow if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
+    encoded: dict[str, None] = {}
+    at_once = []
+    for (_, _, rows), chunks in zip(groups, footer.chunks([number for number, _, _ in groups], names), strict=True):
+        encoded.update((path, None) for path, chunk in chunks if path in texts and chunk.has_dictionary_page)
+        size = sum(chunk.total_uncompressed_size for _, chunk in chunks)
+        at_once.append(max(1, min(MOST_ROWS, MOST_BYTES * max(rows, 1) // max(size, 1))))
+    return _Chunks(list(encoded), at_once)
 
 
 def _decoded(batch: pa.RecordBatch, encoded: list[str]) -> pa.RecordBatch:
@@ -172,7 +173,7 @@ def _decoded(batch: pa.RecordBatch, encoded: list[str]) -> pa.RecordBatch:
 
 
 def _group_rows(
-    parquet: pq.ParquetFile,
+    batches: Iterator[Any],
     group: int,
     first: int,
     count: int,
@@ -182,9 +183,6 @@ def _group_rows(
     encoded: list[str],
 ) -> Iterator[Rows]:
     """The rows of a row group, of which there must be ``count``."""
-    with unreadable("parquet", _HINT):
-        size = _rows_at_once(parquet.metadata.row_group(group), names)
-        batches: Iterator[Any] = parquet.iter_batches(size, row_groups=[group], columns=names)
     seen = 0
     while True:
         with unreadable("parquet", _HINT):

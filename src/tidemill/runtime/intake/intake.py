@@ -23,6 +23,7 @@ from tidemill.runtime.files.spool_files import SpoolFiles
 from tidemill.runtime.intake.history import History
 from tidemill.runtime.intake.keyed_order import in_message_order, most_files
 from tidemill.runtime.intake.lists import Lists
+from tidemill.runtime.intake.message_times import MessageTimes
 from tidemill.runtime.intake.offset_commits import OffsetCommits
 from tidemill.runtime.intake.queues import Queues, depth_of
 from tidemill.runtime.intake.source_cleaning import SourceCleaning
@@ -92,6 +93,7 @@ class Intake:
         self._history: dict[tuple[str, int], History] = {}
         self._lists = Lists(kept.get("listed", {}), self._allowed)
         self._commits = OffsetCommits()
+        self._times = MessageTimes()
         self._history_is_next = False
         self._small_was_last: dict[bool, bool] = {}
         self._turn: tuple[bool, bool] | None = None
@@ -558,7 +560,7 @@ class Intake:
         """What waits now. May be called from any thread."""
         depths = {t: depth for t, p in list(self._live.items()) if (depth := depth_of(p)).files}
         history = {key: p.remaining for key, p in list(self._history.items())}
-        return Queues(depths, history, self.admitted())
+        return Queues(self._times.depths(depths, self._tables, self._live), history, self.admitted())
 
     def admitted(self) -> dict[str, int]:
         """The bytes admitted of each table."""

@@ -11,7 +11,7 @@ from tidemill.sources.split import GROWING
 
 @dataclass(frozen=True)
 class Depth:
-    """What waits in the queue of a table: files, bytes, and when the oldest file was written (ms since 1970).
+    """What waits in the queue of a table: files, bytes, and when the oldest was written (ms since 1970).
 
     ``oldest`` is None where nothing waits, and where that is not known: of what sockets received.
     """

@@ -221,7 +221,7 @@ class Queue(BaseModel):
     waiting_files: int | None = None
     waiting_bytes: int | None = Field(None, description="Found, and not admitted yet.")
     lag_bytes: int | None = Field(None, description="What the view has to read: what waits, and history.")
-    lag_seconds: float | None = Field(None, description="The age of the oldest file that waits.")
+    lag_seconds: float | None = Field(None, description="The age of the oldest file or message that waits, if known.")
     priority: int
 
 

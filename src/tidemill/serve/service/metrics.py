@@ -47,7 +47,7 @@ LATE = Declared("tidemill_rows_late", "counter", "Rows left out because they cam
 SPILLED = Declared("tidemill_spilled_bytes", "counter", "Bytes written to files because memory was short.")
 WAITING_FILES = Declared("tidemill_waiting_files", "gauge", "Files listed and not read yet.", ("table",))
 WAITING_BYTES = Declared("tidemill_waiting_bytes", "gauge", "Bytes listed and not read yet.", ("table",))
-OLDEST = Declared("tidemill_waiting_seconds", "gauge", "Age of the oldest file that waits.", ("table",))
+OLDEST = Declared("tidemill_waiting_seconds", "gauge", "Age of the oldest file or message that waits.", ("table",))
 LAG_BYTES = Declared(
     "tidemill_view_lag_bytes",
     "gauge",
