@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import statistics
 import subprocess
@@ -98,7 +99,7 @@ def _process(
             stderr=stderr,
             text=True,
             cwd=errors.parent,
-            env={**environment, "PYTHONPATH": path},
+            env={**environment, "PYTHONPATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
             start_new_session=True,
         )
 
@@ -139,7 +140,10 @@ def _arrive(files: Sequence[Path], target: Path, pace: float) -> float:
 def measure(
     sides: Sequence[str], jobs: Sequence[str], source: Path, work: Path, rows: dict[str, int], rounds: int, pace: float
 ) -> dict[str, dict[str, list[Outcome]]]:
-    """By job and side, the outcome of each round. Sides take turns; who has once failed is not asked again."""
+    """By job and side, the outcome of each round, or of those before it was interrupted.
+
+    Sides take turns; who has once failed is not asked again.
+    """
     starts: dict[str, list[str]] = {}
     missing: dict[str, str] = {}
     for side in sides:
@@ -150,13 +154,16 @@ def measure(
     found: dict[str, dict[str, list[Outcome]]] = {
         job: {side: [Outcome(error=missing[side])] if side in missing else [] for side in sides} for job in jobs
     }
-    for number in range(rounds):
-        for job in jobs:
-            for side, start in starts.items():
-                before = found[job][side]
-                if not any(outcome.error for outcome in before):
-                    place = work / f"{job}-{side}-{number}"
-                    before.append(run_job(JOBS[job], start, source, place, rows[job], pace))
+    turns = [(number, job, side) for number in range(rounds) for job in jobs for side in starts]
+    try:
+        for number, job, side in turns:
+            before = found[job][side]
+            if not any(outcome.error for outcome in before):
+                place = work / f"{job}-{side}-{number}"
+                before.append(run_job(JOBS[job], starts[side], source, place, rows[job], pace))
+                shutil.rmtree(place)
+    except KeyboardInterrupt:
+        print("interrupted; medians are of the rounds before", flush=True)
     return found
 
 
@@ -172,7 +179,7 @@ def report(job: str, outcomes: dict[str, list[Outcome]]) -> list[tuple[object, .
     for side, found in outcomes.items():
         title = f"{job}, {SIDES.get(side, side)}"
         version = next((outcome.version for outcome in found if outcome.version), "-")
-        if any(outcome.error for outcome in found):
+        if not found or any(outcome.error for outcome in found):
             shown.append((title, version, "-", "-", notes[side]))
             continue
         answer, process = _median(found, lambda o: o.answer), _median(found, lambda o: o.process)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +24,7 @@ def write(directory: Path, rows: int) -> dict[str, int]:
     Returns
     -------
     dict
-        Rows of each job over all its tables. The last one of ``windows`` is a year later than the others and has the
-        key -1, which no query counts: an engine whose windows end by a watermark ends all others by it.
+        Rows of each job over all its tables.
     """
     random = np.random.default_rng(1)
     for job in JOBS.values():
@@ -38,7 +36,7 @@ def write(directory: Path, rows: int) -> dict[str, int]:
         _orders(directory / "top" / "orders" / f"f{number:03d}.json", number * each, each, random)
         _events(directory / "windows" / "t" / f"f{number:03d}.json", number, each, random)
     _customers(directory / "top" / "customers" / "f000.json", random)
-    return {"groups": FILES * each, "top": FILES * each + CUSTOMERS, "windows": FILES * each + 1}
+    return {"groups": FILES * each, "top": FILES * each + CUSTOMERS, "windows": FILES * each}
 
 
 def _groups(path: Path, rows: int, random: np.random.Generator) -> None:
@@ -55,7 +53,7 @@ def _orders(path: Path, first: int, rows: int, random: np.random.Generator) -> N
     _lines(
         path,
         [
-            f'{{"id":{first + n},"customer":{customer},"amount":{amount}}}'
+            f'{{"number":{first + n},"customer":{customer},"amount":{amount}}}'
             for n, (customer, amount) in enumerate(zip(customers, amounts))
         ],
     )
@@ -75,9 +73,6 @@ def _events(path: Path, number: int, rows: int, random: np.random.Generator) -> 
         f'{{"k":{key},"ts":"{time.replace("T", " ")}","v":{value}}}'
         for key, time, value in zip(keys, times.tolist(), values)
     ]
-    if number == FILES - 1:
-        last = EPOCH + timedelta(days=365)
-        lines.append(f'{{"k":-1,"ts":"{last:%Y-%m-%d %H:%M:%S}","v":0}}')
     _lines(path, lines)
 
 

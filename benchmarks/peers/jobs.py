@@ -42,7 +42,7 @@ JOBS = {
             "top",
             "JSON lines joined, the first ten of each region",
             "json",
-            {"orders": "id BIGINT, customer INT, amount BIGINT", "customers": "customer INT, region STRING"},
+            {"orders": "number BIGINT, customer INT, amount BIGINT", "customers": "customer INT, region STRING"},
             "SELECT region, customer, total FROM (SELECT region, customer, total, ROW_NUMBER() OVER "
             "(PARTITION BY region ORDER BY total DESC, customer) AS place FROM (SELECT c.region, c.customer, "
             "SUM(o.amount) AS total FROM orders o JOIN customers c ON o.customer = c.customer "
@@ -53,7 +53,7 @@ JOBS = {
             "minutes of each key over files of JSON lines that arrive one at a time",
             "json",
             {"t": "k INT, ts TIMESTAMP, v BIGINT"},
-            "SELECT k, window.start AS start, COUNT(*) AS n, SUM(v) AS s FROM t WHERE k >= 0 "
+            "SELECT k, window.start AS start, COUNT(*) AS n, SUM(v) AS s FROM t "
             f"GROUP BY k, window(ts, '{WINDOW_SECONDS} seconds')",
             arriving=True,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,7 +30,7 @@ def groups(side: Side) -> None:
     """Group and reduce."""
     t = _table(side, "t")
     found = t.groupby(t.k).reduce(t.k, n=pw.reducers.count(), s=pw.reducers.sum(t.v * t.p))
-    _run(side, found, ("k", "n", "s"))
+    _run(side, found, lambda row: [(row["k"], row["n"], row["s"])])
 
 
 def top(side: Side) -> None:
@@ -43,26 +44,26 @@ def top(side: Side) -> None:
     ordered = sums.groupby(pw.this.region).reduce(
         pw.this.region, all=pw.reducers.sorted_tuple(pw.make_tuple(-pw.this.total, pw.this.customer))
     )
-    first = ordered.select(pw.this.region, places=pw.apply(lambda found: found[:PLACES], pw.this.all)).flatten(
-        pw.this.places
-    )
-    answer = first.select(pw.this.region, customer=pw.this.places[1], total=-pw.unwrap(pw.this.places[0]))
-    _run(side, answer, ("region", "customer", "total"))
+    first = ordered.select(pw.this.region, places=pw.apply(lambda found: found[:PLACES], pw.this.all))
+    _run(side, first, lambda row: [(row["region"], customer, -total) for total, customer in row["places"]])
 
 
 def windows(side: Side) -> None:
     """Windows that nothing closes: each change of one is told."""
-    t = _table(side, "t").filter(pw.this.k >= 0)
+    t = _table(side, "t")
     timed = t.with_columns(ts=t.ts.dt.strptime("%Y-%m-%d %H:%M:%S"))
     length = pw.temporal.tumbling(duration=timedelta(seconds=WINDOW_SECONDS), origin=datetime(2026, 1, 1))
     found = timed.windowby(timed.ts, window=length, instance=timed.k).reduce(
         k=pw.this._pw_instance, start=pw.this._pw_window_start, n=pw.reducers.count(), s=pw.reducers.sum(pw.this.v)
     )
-    _run(side, found, ("k", "start", "n", "s"))
+    _run(side, found, lambda row: [(row["k"], row["start"], row["n"], row["s"])])
 
 
-def _run(side: Side, found: Any, columns: tuple[str, ...]) -> None:
-    """Run until the input ends, or until windows have all rows but the last, which is in none."""
+def _run(side: Side, found: Any, rows: Callable[[dict[str, Any]], list[tuple[Any, ...]]]) -> None:
+    """Run until the input ends, or until the windows have all rows.
+
+    ``rows`` gives the rows of the answer that are in a row of the table.
+    """
     kept: dict[Any, dict[str, Any]] = {}
 
     def change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
@@ -72,10 +73,10 @@ def _run(side: Side, found: Any, columns: tuple[str, ...]) -> None:
             del kept[key]
 
     def tell() -> None:
-        side.answer(([row[column] for column in columns] for row in kept.values()), pw.__version__)
+        side.answer((one for row in kept.values() for one in rows(row)), pw.__version__)
 
     def end_of_time(time: int) -> None:
-        if side.job.arriving and sum(row["n"] for row in kept.values()) == side.rows - 1:
+        if side.job.arriving and sum(row["n"] for row in kept.values()) == side.rows:
             tell()
             os._exit(0)  # a stream of files has no end, nor a way to be ended from within
 

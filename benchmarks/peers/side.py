@@ -42,7 +42,7 @@ class Side:
         print(f"{MARK}{json.dumps(event)}", flush=True)
 
     def ready(self) -> None:
-        """The engine has started and has read nothing; files may arrive."""
+        """The engine has started and has read nothing. Where files arrive, it has the query also, and they may come."""
         self.say(ready=time.time())
 
     def answer(self, rows: Iterable[Sequence[Any]], version: str) -> None:

@@ -41,7 +41,8 @@ def top(side: Side) -> None:
 def _follow(side: Side, query: str, keys: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """The last values of each key, which is as many columns as ``keys``, when all rows have been read."""
     spark = peer.session("default")
-    side.ready()
+    if not side.job.arriving:
+        side.ready()
     for table, columns in side.job.tables.items():
         reader = spark.readStream.schema(columns).option("header", "true").format(side.job.format)
         reader.load(side.directory(table)).createOrReplaceTempView(table)
@@ -56,6 +57,7 @@ def _follow(side: Side, query: str, keys: int) -> dict[tuple[Any, ...], tuple[An
         writer.trigger(availableNow=True).start().awaitTermination()
         return kept
     running = writer.trigger(processingTime="0 seconds").start()
+    side.ready()
     while sum(progress.numInputRows for progress in running.recentProgress) < side.rows:
         if running.exception() is not None:
             raise SystemExit(str(running.exception()))

@@ -14,12 +14,15 @@ _POLL_SECONDS = 0.02
 def views(side: Side) -> None:
     """Epochs until all rows have been read; without a watermark, as no query needs one."""
     with open_mill(side.work / "root", listing_seconds=0.0) as mill:
-        side.ready()
+        if not side.job.arriving:
+            side.ready()
         for table, columns in side.job.tables.items():
             header = ", header true" if side.job.format == "csv" else ""
             options = f"path '{side.directory(table)}'{header}"
             mill.sql(f"CREATE TABLE {table} ({columns}) USING {side.job.format} OPTIONS ({options})")
         mill.sql(f"CREATE MATERIALIZED VIEW answer AS {side.job.query}")
+        if side.job.arriving:
+            side.ready()
         left = side.rows
         while left > 0:
             report = mill.advance()
