@@ -11,7 +11,7 @@ import os
 from importlib.metadata import version
 from typing import Any
 
-os.environ["_python_worker_execution_mode"] = "process"  # else PyFlink listens on all addresses for workers of Python
+os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112 - else PyFlink listens on all addresses
 
 from pyflink.common import Configuration, RowKind
 from pyflink.table import EnvironmentSettings, TableEnvironment
