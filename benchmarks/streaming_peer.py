@@ -10,9 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.number_files import DDL
+
+GROUPED = "SELECT k, COUNT(*) AS n, SUM(b) AS s, AVG(a) AS x FROM t GROUP BY k"
+"""The query of several benchmarks, whose answer :func:`grouped` reads."""
 
 _ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
@@ -57,3 +61,10 @@ def start(frame: DataFrame, checkpoint: Path, available_now: bool) -> Any:
 def batch_seconds(query: Any) -> list[float]:
     """Duration of every batch that had rows, in order, as Spark reports it (``triggerExecution``)."""
     return [p.durationMs["triggerExecution"] / 1e3 for p in query.recentProgress if p.numInputRows > 0]
+
+
+def grouped(spark: SparkSession, checkpoint: Path) -> pa.Table:
+    """The answer of :data:`GROUPED` that a query which has ended has in its state: of the average its sum and count."""
+    named = "CAST(value AS STRUCT<n: BIGINT, s: DOUBLE, total: DOUBLE, count: BIGINT>) AS v"  # two fields are `sum`
+    state = spark.read.format("statestore").load(str(checkpoint)).selectExpr("key.k", named)
+    return state.selectExpr("k", "v.n", "v.s", "v.total / v.count AS x").toArrow()
