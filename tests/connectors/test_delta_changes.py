@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.connectors.test_delta_tables import FEED, batch, counted, drain, follow
 from tests.mill_factory import MillFactory
@@ -103,7 +106,8 @@ def test_change_data_that_cannot_be_read(mill_factory: MillFactory, tmp_path: Pa
     check(mill, path)
 
 
-def test_a_word_that_change_data_does_not_have(mill_factory: MillFactory, tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", ["upsert", None])
+def test_a_word_that_change_data_does_not_have(mill_factory: MillFactory, tmp_path: Path, word: str | None) -> None:
     path = made(tmp_path / "t")
     mill = mill_factory()
     follow(mill, path)
@@ -111,7 +115,7 @@ def test_a_word_that_change_data_does_not_have(mill_factory: MillFactory, tmp_pa
     DeltaTable(path).delete("k = 1")
     [file] = of_the_last(path, "cdc")
     rows = pq.read_table(file)
-    other = pa.array(["upsert"] * rows.num_rows)
+    other = pa.array([word] * rows.num_rows, pa.string())
     place = rows.schema.get_field_index("_change_type")
     pq.write_table(rows.set_column(place, "_change_type", other), file)
     log = sorted((path / "_delta_log").glob("*.json"))[-1]
@@ -120,6 +124,61 @@ def test_a_word_that_change_data_does_not_have(mill_factory: MillFactory, tmp_pa
         if "cdc" in action:
             action["cdc"]["size"] = file.stat().st_size
     log.write_text("\n".join(json.dumps(action) for action in actions) + "\n")
+    drain(mill)
+    check(mill, path)
+
+
+def test_updates_that_make_rows_equal(mill_factory: MillFactory, seed: int, tmp_path: Path) -> None:
+    """The library leaves out of its change data what an UPDATE's files have before and after it."""
+    chance = random.Random(seed)
+    path = tmp_path / "t"
+    few = [(chance.randrange(4), chance.randrange(3), chance.choice("ab")) for _ in range(60)]
+    write_deltalake(path, batch([(9, 0, None), (9, 1, None), (8, 0, None), *few]), configuration=FEED)
+    mill = mill_factory()
+    follow(mill, path)
+    drain(mill)
+    DeltaTable(path).update({"v": "1"}, predicate="k = 9 AND v = 0")
+    drain(mill)
+    check(mill, path)
+    for _ in range(8):
+        match chance.randrange(3):
+            case 0:
+                DeltaTable(path).update({"v": "2 - v"}, predicate=f"k = {chance.randrange(4)}")
+            case 1:
+                DeltaTable(path).update({"k": "(k + 1) % 4"}, predicate=f"v = {chance.randrange(3)}")
+            case _:
+                DeltaTable(path).delete(f"k = {chance.randrange(4)} AND v = 1")
+        drain(mill)
+        check(mill, path)
+
+
+def test_rows_that_are_left_out(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Malformed rows of files that are gone are gone, too."""
+    path = tmp_path / "t"
+    write_deltalake(path, batch([(1, None, "a"), (2, None, "a"), (3, 3, "a"), (4, 4, "b")]), configuration=FEED)
+    mill = mill_factory()
+    mill.sql(f"CREATE TABLE t (k BIGINT, v INT NOT NULL) USING delta OPTIONS (path '{path}')")
+    mill.sql("CREATE MATERIALIZED VIEW rows AS SELECT k, v FROM t")
+    drain(mill)
+    for gone, left in (("k = 1", 1), ("k = 2", 0)):
+        DeltaTable(path).delete(gone)
+        drain(mill)
+        assert len(mill.read("t__errors")) == left
+    assert counted(mill.read("rows")) == Counter([(3, 3), (4, 4)])
+
+
+def test_a_damaged_commit_is_compared_by_files(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """The log of a version with a checkpoint can be read without it."""
+    path = made(tmp_path / "t", parts=2)
+    mill = mill_factory()
+    follow(mill, path)
+    drain(mill)
+    DeltaTable(path).update({"v": "77"}, predicate="k = 5")
+    commit = sorted((path / "_delta_log").glob("*.json"))[-1]
+    DeltaTable(path).delete("k = 6")
+    DeltaTable(path).create_checkpoint()
+    DeltaTable(path).delete("k = 7")
+    commit.write_bytes(commit.read_bytes()[:200])
     drain(mill)
     check(mill, path)
 

@@ -9,11 +9,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tidemill.connectors.connector import FileInfo
 from tidemill.connectors.delta.commits import Commits
@@ -23,7 +24,7 @@ from tidemill.connectors.versioned.errors import failed, no_column, no_table, no
 from tidemill.connectors.versioned.versioned_table import Commit, Listed
 from tidemill.errors import TidemillError, nearest
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url, parse_connection
-from tidemill.objectstore.object_file import ObjectFile, find_object
+from tidemill.objectstore.object_file import ObjectFile, ObjectIO, find_object
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,15 @@ class DeltaLog:
         Those that it must have, in any case.
     by_file : bool
         Whether rows are kept by the file that they came from, also where the table has a change data feed.
+    required : tuple of str
+        Those that have a value in each row that is kept.
     """
 
     path: str
     given: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] = ()
     by_file: bool = False
+    required: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"DeltaLog({self.path!r})"
@@ -98,14 +102,29 @@ class DeltaLog:
                 for row, partition in zip(actions.to_pylist(), _partitions(actions), strict=True)
             ]
             version = Version(table.version(), self._commit(table.version()))
-            follows = not self.by_file and _has_feed(table)
+            follows = not self.by_file and self._follows_feed(table)
             return Listed(version, sorted(found, key=lambda info: info.path), self._pool if follows else "")
 
     def commits(self, version: Hashable) -> Iterator[Commit]:
         """See :class:`~tidemill.connectors.versioned.versioned_table.VersionedTable`."""
         assert isinstance(version, Version)
         with _numbered(self.path):
-            yield from Commits(self._read_commit, self._place, self._file, self._pool).until(version.number)
+            yield from Commits(self._read_commit, self._place, self._rows, self._file, self._pool).until(version.number)
+
+    def _follows_feed(self, table: Any) -> bool:
+        """Whether commits say which rows change.
+
+        Not where a partition is a time, which the log writes in several ways; nor where files have rows that are left
+        out and counted, since nobody could say later which of these are gone.
+        """
+        fields = pa.schema(table.schema().to_arrow())
+        partitions = table.metadata().partition_columns
+        asked = {name.lower() for name in self.required}
+        if any(pa.types.is_timestamp(fields.field(name).type) for name in partitions):
+            return False
+        if any(field.nullable and field.name.lower() in asked for field in fields):
+            return False
+        return str(table.metadata().configuration.get("delta.enableChangeDataFeed")).lower() == "true"
 
     @property
     def _pool(self) -> str:
@@ -178,6 +197,16 @@ class DeltaLog:
             return name.removeprefix("file://")
         return name if "://" in name else f"{self.path.rstrip('/')}/{name}"
 
+    def _rows(self, path: str) -> int | None:
+        """How many rows a file has; None if it cannot be read, which its reader reports."""
+        try:
+            if not is_object_url(path):
+                return pq.ParquetFile(path).metadata.num_rows
+            found = find_object(path, parse_connection(dict(self.given), path))
+            return pq.ParquetFile(cast("IO[bytes]", ObjectIO(found))).metadata.num_rows
+        except (OSError, pa.ArrowException, TidemillError):
+            return None
+
     def _file(self, name: str, size: int, time: int, partition: Mapping[str, str | None]) -> FileInfo:
         """A file, by its path as the log has it, size in bytes, time in milliseconds since 1970, and partition."""
         path, modified, written = self._place(name), time * 10**6, 0
@@ -187,20 +216,16 @@ class DeltaLog:
         return FileInfo(path, size, modified, etag_of(Beside(partition), written))
 
 
-def delta_log(path: str, options: Mapping[str, str], columns: Sequence[str] = (), by_file: bool = False) -> DeltaLog:
+def delta_log(
+    path: str,
+    options: Mapping[str, str],
+    columns: Sequence[str] = (),
+    by_file: bool = False,
+    required: Sequence[str] = (),
+) -> DeltaLog:
     """The log of the table at an absolute path; names of options in lower case. It must have some columns."""
     given = {name: value for name, value in options.items() if name in CONNECTION_OPTIONS.keys}
-    return DeltaLog(path, tuple(sorted(given.items())), tuple(columns), by_file)
-
-
-def _has_feed(table: Any) -> bool:
-    """Whether commits say which rows change.
-
-    Not where a partition is a time, which the log writes in several ways.
-    """
-    fields = pa.schema(table.schema().to_arrow())
-    timed = any(pa.types.is_timestamp(fields.field(name).type) for name in table.metadata().partition_columns)
-    return table.metadata().configuration.get("delta.enableChangeDataFeed", "").lower() == "true" and not timed
+    return DeltaLog(path, tuple(sorted(given.items())), tuple(columns), by_file, tuple(required))
 
 
 def _check_readable(path: str, table: Any) -> None:

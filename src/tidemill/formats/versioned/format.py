@@ -93,7 +93,7 @@ class DataFileReader:
                 yield rows
 
 
-_CHANGE = Field("_change_type", pa.string(), False)
+_CHANGE = Field("_change_type", pa.string())
 _WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 """What a row of change data is, by Delta's protocol."""
 

@@ -254,7 +254,7 @@ class Table:
         if not self.versioned:
             return None
         named = metadata_name(self.options)  # rows that say which file they are of are not those of other files
-        columns = [name for name in self.declared.names if name != named]
+        columns = [field for field in self.declared if field.name != named]
         return versions_of(self.format, self.path, self.options, columns, by_file=named is not None)
 
     @property

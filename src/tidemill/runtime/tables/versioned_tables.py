@@ -18,19 +18,22 @@ from tidemill.formats.versioned.format import DELTA, ICEBERG
 from tidemill.options.option import lowered
 from tidemill.options.tables import PATH
 from tidemill.plan.sql.statements import CreateTable
+from tidemill.schema import Field
 from tidemill.sources.locations.location import pattern_of
 
 
 def versions_of(
-    format_: str, path: str, options: Mapping[str, str], columns: Sequence[str], by_file: bool = False
+    format_: str, path: str, options: Mapping[str, str], columns: Sequence[Field], by_file: bool = False
 ) -> VersionedTable | None:
     """Where the versions of a table are listed, which must have some columns; None for tables of other formats.
 
     Names of options are in lower case. With ``by_file`` the rows of each file are kept by themselves in any case.
     """
+    names = [column.name for column in columns]
     if format_ == DELTA:
-        return delta_log(path, options, columns, by_file)
-    return iceberg_table(options, columns) if format_ == ICEBERG else None
+        required = [column.name for column in columns if not column.nullable]
+        return delta_log(path, options, names, by_file, required)
+    return iceberg_table(options, names) if format_ == ICEBERG else None
 
 
 def versioned_path(format_: str, options: Mapping[str, str]) -> str:
