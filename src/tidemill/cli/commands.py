@@ -81,12 +81,14 @@ def run(
 
     The script is compared with what the root has; all that it changes is carried out, or nothing.
     """
-    from tidemill.cli.progress_display import Display
-    from tidemill.cli.running import create_from, open_mill, plan_script, run_mill, summary_of
+    from tidemill.cli.java_start import begin_java
     from tidemill.cli.settings import settings
 
     check_pipeline(pipeline)
-    chosen = settings(master, epoch_bytes, _assignments(mode, given))
+    chosen = begin_java(settings(master, epoch_bytes, _assignments(mode, given)))
+    from tidemill.cli.progress_display import Display
+    from tidemill.cli.running import create_from, open_mill, plan_script, run_mill, summary_of
+
     display = Display(log=log)
     with display.reporting():
         display.working("starting Spark")
