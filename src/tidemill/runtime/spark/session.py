@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -110,8 +111,13 @@ def local_slots(master: str) -> int | None:
     return len(os.sched_getaffinity(0)) if match[1] == "*" else int(match[1] or 1)
 
 
-def create_session(settings: Settings) -> SparkSession:
+def create_session(settings: Settings, workers: bool = False) -> SparkSession:
     """A session with Tidemill's settings, or the running one.
+
+    Parameters
+    ----------
+    workers : bool
+        Whether tasks in Python come soon: the process that forks their workers is started beside the session.
 
     Raises
     ------
@@ -132,8 +138,10 @@ def create_session(settings: Settings) -> SparkSession:
     if settings.mode == AUTO:
         staying = min(staying, _MOST_RESIDENT)
     cores = staying * int(settings.spark_conf.get(TASK_CPUS, "1"))
-    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, cores))
+    builder = SparkSession.builder
     conf = {
+        "spark.app.name": "tidemill",
+        "spark.master": full_master(settings.master, cores),
         **_CONF,
         **({RESIDENT_TASKS: str(staying)} if staying else {}),
         "spark.sql.session.timeZone": settings.time_zone or UTC,
@@ -146,6 +154,9 @@ def create_session(settings: Settings) -> SparkSession:
     conf[JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
+    if workers and slots is not None:
+        threading.Thread(target=_begin_workers, args=(context,), daemon=True).start()
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     _outlive_sigterm(made)
@@ -153,6 +164,12 @@ def create_session(settings: Settings) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
     return made
+
+
+def _begin_workers(context: SparkContext) -> None:
+    """Run a task in Python that does nothing, so that Spark starts the daemon of workers, which takes seconds."""
+    with suppress(Py4JError, PySparkException, OSError):  # the context was stopped meanwhile
+        context.parallelize((0,), 1).foreachPartition(list)
 
 
 def _warehouse() -> str:
