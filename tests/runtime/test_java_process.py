@@ -39,13 +39,32 @@ def test_the_command_is_that_of_the_launcher(conf: dict[str, str]) -> None:
     words = done.stdout.lstrip("\0\n").rstrip("\0").split("\0")
     ours = command(conf)
     assert ours is not None
+    path, paths = (w[w.index("-cp") + 1].split(":") for w in (ours, words))
+    assert path[:2] == paths[:2]
+    assert paths[2:] == [f"{_HOME}/jars/*"]
+    jars = {str(jar) for jar in (_HOME / "jars").glob("*.jar")}
+    assert set(path[1:]) == jars
+    assert len(path) == len(jars) + 1
     assert _ordered(ours) == _ordered(words)
 
 
 def _ordered(words: list[str]) -> tuple[list[str], list[str]]:
     """The words before Spark's class, and those after it, in which the launcher orders the settings."""
-    at = words.index("org.apache.spark.deploy.SparkSubmit")
-    return words[:at], sorted(words[at:])
+    at, path = words.index("org.apache.spark.deploy.SparkSubmit"), words.index("-cp") + 1
+    return words[:path] + words[path + 1 : at], sorted(words[at:])
+
+
+def test_without_machine_learning() -> None:
+    """A class path for which Java takes the same archive: the other one begins with it."""
+    with_it, without = (command(_CONF, ml=ml) for ml in (True, False))
+    assert with_it is not None
+    assert without is not None
+    differ = [(a, b) for a, b in zip(with_it, without, strict=True) if a != b]
+    assert len(differ) == 1
+    assert differ[0][0].startswith(differ[0][1] + ":")
+    assert [Path(jar).name.partition("_")[0] for jar in differ[0][0][len(differ[0][1]) + 1 :].split(":")] == [
+        "spark-mllib"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,13 @@ from tidemill.config import Settings
 from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS, begin
 
 
-def begin_java(chosen: Settings) -> Settings:
+def begin_java(chosen: Settings, ml: bool = True) -> Settings:
     """Begin Java for a command that uses it to plan and to schedule.
+
+    Parameters
+    ----------
+    ml : bool
+        Whether a program in Python may use Spark's machine learning.
 
     Returns
     -------
@@ -18,10 +23,10 @@ def begin_java(chosen: Settings) -> Settings:
     """
     given = chosen.spark_conf.get(JAVA_OPTIONS, "")
     brief = replace(chosen, spark_conf={**chosen.spark_conf, JAVA_OPTIONS: f"{BRIEF} {given}".strip()})
-    begin_serving(brief)
+    begin({**brief.spark_conf, "spark.master": brief.master}, ml)
     return brief
 
 
 def begin_serving(chosen: Settings) -> None:
-    """Begin Java for a server, whose clients' queries it also runs."""
+    """Begin Java for a server, which also runs the queries of its clients for as long as it lives."""
     begin({**chosen.spark_conf, "spark.master": chosen.master})

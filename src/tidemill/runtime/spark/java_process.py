@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tidemill.runtime.spark.java_archive import java_options, java_program, spark_home
+from tidemill.runtime.spark.java_archive import class_path, java_options, java_program, spark_home
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 JAVA_NEEDED = 17
@@ -85,13 +85,15 @@ def released_version(java: Path) -> int | None:
     return None
 
 
-def command(conf: Mapping[str, str]) -> list[str] | None:
+def command(conf: Mapping[str, str], ml: bool = True) -> list[str] | None:
     """The command by which Spark's scripts would start Java for the driver of a local master.
 
     Parameters
     ----------
     conf : mapping
         Settings of Spark, as they would be given to ``spark-submit``.
+    ml : bool
+        Whether programs may use Spark's machine learning.
 
     Returns
     -------
@@ -111,11 +113,9 @@ def command(conf: Mapping[str, str]) -> list[str] | None:
         given = shlex.split(options)
     except ValueError:
         return None
-    jars = home / "jars"
-    logging = sorted(str(path) for path in jars.glob("slf4j-api-*.jar"))
     settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return [
-        *(str(java.resolve()), "-cp", ":".join((f"{home}/conf", *logging, f"{jars}/*"))),
+        *(str(java.resolve()), "-cp", class_path(ml)),
         *(f"-Xmx{memory}", *given, *_MODULES),
         *("org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"),
     ]
@@ -180,13 +180,15 @@ def _ignore_sigint() -> None:
 _begun: _Begun | None = None
 
 
-def begin(conf: Mapping[str, str]) -> None:
+def begin(conf: Mapping[str, str], ml: bool = True) -> None:
     """Start Java for a session with these settings, unless that is PySpark's to do; does not wait for it.
 
     Parameters
     ----------
     conf : mapping
         With ``spark.master``. Of other settings Java's own count; a session gives all of them again.
+    ml : bool
+        As for :func:`command`.
     """
     global _begun
     java = java_program()
@@ -194,7 +196,7 @@ def begin(conf: Mapping[str, str]) -> None:
         return
     if (released_version(java) or 0) < JAVA_NEEDED:  # the session says what is wrong with it, or asks Java itself
         return
-    words = command({**conf, JAVA_OPTIONS: driver_java_options(conf.get(JAVA_OPTIONS, ""))})
+    words = command({**conf, JAVA_OPTIONS: driver_java_options(conf.get(JAVA_OPTIONS, ""))}, ml)
     if words is not None:
         with suppress(OSError):
             _begun = _Begun(words)
@@ -212,11 +214,3 @@ def connect(conf: Mapping[str, str]) -> None:
     gateway = None if begun is None else begun.gateway()
     if gateway is not None:
         SparkContext._ensure_initialized(gateway=gateway)
-
-
-def forget() -> None:
-    """End the process that was begun, if no session has connected to it."""
-    global _begun
-    begun, _begun = _begun, None
-    if begun is not None:
-        begun.end()
