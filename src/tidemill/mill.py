@@ -91,7 +91,7 @@ class Mill:
             locked = Root(root, self.settings)  # before Spark starts: a root that cannot be used fails at once
             undo.callback(locked.release)
             zone = locked.recovered.catalog.time_zone
-            self.spark = spark or create_session(replace(self.settings, time_zone=zone))
+            self.spark = spark or create_session(replace(self.settings, time_zone=zone), workers=True)
             if self._owns_spark:
                 undo.callback(stop_session, self.spark)
             self._coordinator = Coordinator(locked, self.settings, self.spark)

@@ -12,8 +12,8 @@ import pyspark
 import pytest
 
 from tidemill.runtime.spark.java_archive import archive_path, java_options
+from tidemill.runtime.spark.java_process import driver_java_options
 from tidemill.runtime.spark.make_java_archive import make_archive
-from tidemill.runtime.spark.session import driver_java_options
 
 _JAVA = shutil.which("java") or "java"
 

@@ -81,12 +81,14 @@ def run(
 
     The script is compared with what the root has; all that it changes is carried out, or nothing.
     """
-    from tidemill.cli.progress_display import Display
-    from tidemill.cli.running import create_from, open_mill, plan_script, run_mill, summary_of
+    from tidemill.cli.java_start import begin_java
     from tidemill.cli.settings import settings
 
     check_pipeline(pipeline)
-    chosen = settings(master, epoch_bytes, _assignments(mode, given))
+    chosen = begin_java(settings(master, epoch_bytes, _assignments(mode, given)), ml=pipeline.suffix == ".py")
+    from tidemill.cli.progress_display import Display
+    from tidemill.cli.running import create_from, open_mill, plan_script, run_mill, summary_of
+
     display = Display(log=log)
     with display.reporting():
         display.working("starting Spark")
@@ -153,9 +155,8 @@ def serve(
     prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
 ) -> None:
     """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
-    from tidemill.cli.running import create_from, open_mill, summary_of
+    from tidemill.cli.java_start import begin_serving
     from tidemill.cli.settings import settings_of_both
-    from tidemill.serve.running import serve as run_server
     from tidemill.serve.service.freed_memory import use_one_allocator
 
     use_one_allocator()
@@ -180,6 +181,10 @@ def serve(
     )
     server = dataclasses.replace(options, **assigned)
     server.check()
+    begin_serving(chosen)
+    from tidemill.cli.running import create_from, open_mill, summary_of
+    from tidemill.serve.running import serve as run_server
+
     with open_mill(root, chosen) as mill:
         if pipeline is not None:
             changed = summary_of(create_from(mill, pipeline, may_replace=replace, may_drop=prune))
@@ -343,14 +348,20 @@ def explain(
     master: Master = None,
 ) -> None:
     """Show the incremental plan of every view of a script or pipeline, or of a query, without running it."""
-    from tidemill.cli import querying, remote
-    from tidemill.cli.running import explain_script
-
     if root is None and server is None:
-        check_pipeline(Path(pipeline))
-        for name, text in explain_script(Path(pipeline), master):
+        from tidemill.cli.java_start import begin_java
+        from tidemill.cli.settings import settings
+
+        script = Path(pipeline)
+        check_pipeline(script)
+        chosen = begin_java(settings(master), ml=script.suffix == ".py")
+        from tidemill.cli.running import explain_script
+
+        for name, text in explain_script(script, chosen):
             typer.echo(f"{name}\n{text}\n")
         return
+    from tidemill.cli import querying, remote
+
     client = remote.server_for(root, server)
     if client is not None:
         typer.echo(remote.plan(client, pipeline))

@@ -200,9 +200,9 @@ def execute_in_root(root: str, statement: str, master: str | None) -> Iterator[p
         return found if found is None or isinstance(found, str) else iter((fetch(found),))
 
 
-def explain_script(path: Path, master: str | None) -> list[tuple[str, str]]:
+def explain_script(path: Path, given: Settings) -> list[tuple[str, str]]:
     """View name and plan for each view of a script or pipeline, in a temporary root."""
-    with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), settings(master)) as mill:
+    with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), given) as mill:
         create_from(mill, path)
         plans = mill.explain_views()
     if not plans:

@@ -116,6 +116,8 @@ class Catalyst:
         patterns = java_class(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
         self._patterns = [getattr(patterns, name)() for name in _PATTERNS]
         self._relations: dict[int, str] = {}
+        self._awaited: dict[str, Schema] = {}
+        self._registering = threading.Lock()
         self._marks: dict[str, str] = {}
         self._marking = threading.Lock()
         self._token = uuid.uuid4().hex
@@ -123,10 +125,19 @@ class Catalyst:
         """Python functions that queries may call, by name."""
 
     def register(self, name: str, schema: Schema) -> None:
-        """Make a table or view known, replacing one of the same name."""
-        frame, leaf = catalyst_frames.empty_frame(self._spark, schema)
-        self._relations[leaf] = name
-        frame.createOrReplaceTempView(quoted(name))
+        """Make a table or view known, replacing one of the same name. Spark is told before the next query."""
+        with self._registering:
+            self._awaited[name] = schema
+
+    def _tell_spark(self) -> None:
+        """Register what has been made known since the last query: some 20 ms each, for which no statement waits."""
+        with self._registering:
+            while self._awaited:
+                name, schema = next(iter(self._awaited.items()))
+                frame, leaf = catalyst_frames.empty_frame(self._spark, schema)
+                self._relations[leaf] = name
+                frame.createOrReplaceTempView(quoted(name))
+                del self._awaited[name]
 
     def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
         """Let queries call a Python function by name.
@@ -148,7 +159,9 @@ class Catalyst:
 
     def forget(self, name: str) -> None:
         """Remove a table or view."""
-        self._spark.catalog.dropTempView(name)
+        with self._registering:
+            self._awaited.pop(name, None)
+            self._spark.catalog.dropTempView(name)
         with self._marking:
             self._marks = {m: n for m, n in self._marks.items() if n != name}
 
@@ -229,6 +242,7 @@ class Catalyst:
         try:
             if isinstance(query, str):
                 check_nesting(query)
+                self._tell_spark()
                 frame = self._spark.sql(query)
             else:
                 frame = catalyst_frames.moved(query, self._spark)

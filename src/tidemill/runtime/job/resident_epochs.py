@@ -55,6 +55,9 @@ from tidemill.task.program import Program
 _PATIENCE = 30.0
 """Seconds without a task until a warning says so."""
 
+_BEGINNING = 5.0
+"""Seconds since a stage has begun for which an epoch waits for its tasks, on a local master."""
+
 _LOOK_SECONDS = 2.0
 """Between two looks at the executors of a cluster, and between two attempts to begin a stage."""
 
@@ -100,7 +103,8 @@ class ResidentEpochs:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
         stage = self._shared.newest()
         self._tell_of_missing(stage)
-        tasks = stage.take(min(plan.partitions, stage.tasks)) if stage is not None and _fits(plan, work, stage) else []
+        fits = stage is not None and _fits(plan, work, stage)
+        tasks = stage.take(min(plan.partitions, stage.tasks), self._patience(stage)) if stage and fits else []
         if not tasks:
             return self._jobs.run(plan, supersteps, work)
         assert stage is not None
@@ -116,6 +120,12 @@ class ResidentEpochs:
             raise
         stage.give_back(tasks)
         return without_errors(reports)
+
+    def _patience(self, stage: ResidentStage) -> float:
+        """Seconds to wait for tasks. On this machine a job would wait for the same daemon to fork its workers."""
+        if not self._local or stage.complete or stage.failure is not None or stage.missing_since is None:
+            return 0.0
+        return max(0.0, stage.missing_since + _BEGINNING - time.monotonic())
 
     def _tell_of_missing(self, stage: ResidentStage | None) -> None:
         """Warn when epochs have found tasks missing for longer than it takes executors to begin; again after that."""

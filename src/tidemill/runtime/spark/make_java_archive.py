@@ -10,7 +10,10 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from tidemill.config import Settings
+from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.plan.sql.statements import CreateTable, CreateView, split_script
 from tidemill.runtime.spark.java_archive import QUIET, archive_path
+from tidemill.runtime.spark.java_process import begin
 from tidemill.runtime.spark.session import create_session
 
 _SECONDS = 120
@@ -23,6 +26,20 @@ _QUERIES = (
     "SELECT i FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.i = t.i) AND d > (SELECT avg(d) FROM u) EXCEPT "
     "SELECT i FROM u",
 )
+_SCRIPT = """
+CREATE TABLE a (i INT NOT NULL, d DOUBLE, m DECIMAL(12, 2), s STRING, b BOOLEAN, at TIMESTAMP, PRIMARY KEY (i))
+  USING csv OPTIONS (path 'a', header true);
+CREATE STATIC TABLE c (i INT, s STRING, more STRUCT<x: INT, y: ARRAY<STRING>>) USING json OPTIONS (path 'c');
+CREATE MATERIALIZED VIEW v AS
+  SELECT s, count(*) AS n, avg(d) AS a, max(d) AS x, sum(CASE WHEN d > 1 THEN 1 ELSE 0 END) * 100.0 / count(*) AS p
+  FROM a GROUP BY s;
+CREATE MATERIALIZED VIEW w AS
+  SELECT c.s, round(v.a, 2) AS a, count(DISTINCT c.i) AS n FROM v JOIN c ON v.s = c.s WHERE v.n >= 10 GROUP BY c.s, v.a
+  HAVING count(*) > 2;
+CREATE MATERIALIZED VIEW l AS SELECT a.i, c.more.x AS x FROM a LEFT JOIN c ON a.i = c.i WHERE a.at IS NOT NULL;
+CREATE MATERIALIZED VIEW t AS SELECT window(at, '5 minutes') AS t, sum(m) AS m FROM a GROUP BY 1;
+CREATE MATERIALIZED VIEW f AS SELECT s, i FROM a ORDER BY i DESC LIMIT 3;
+"""
 _COLUMNS, _ROW = "i, d, m, s, b, at", "(1, 2.5D, 1.25, 'a', true, TIMESTAMP '2024-01-31 10:11:12')"
 
 
@@ -56,7 +73,15 @@ def _record(path: str) -> None:
         "spark.driver.memory": "1g",
         "spark.python.daemon.module": "pyspark.daemon",
     }
+    begin({"spark.master": "local[2]", **conf}, ml=False)
     spark = create_session(Settings(master="local[2]", spark_conf=conf))
+    catalyst = Catalyst(spark)
+    for source in split_script(_SCRIPT):
+        statement = catalyst.parse(source)
+        if isinstance(statement, CreateTable):
+            catalyst.register(statement.name, statement.schema)
+        elif isinstance(statement, CreateView):
+            catalyst.register(statement.name, catalyst.plan(statement.query).schema)
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     for name in ("t", "u"):
         spark.sql(f"SELECT * FROM VALUES {_ROW} AS r({_COLUMNS})").createOrReplaceTempView(name)

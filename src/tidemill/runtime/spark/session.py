@@ -6,18 +6,17 @@ import atexit
 import logging
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -25,18 +24,21 @@ from pyspark.sql import SparkSession
 from tidemill.config import AUTO, JOBS, Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.reach import SUBSTITUTE
-from tidemill.runtime.spark.java_archive import java_options
+from tidemill.runtime.spark.java_archive import java_program, spark_home
+from tidemill.runtime.spark.java_process import (
+    JAVA_NEEDED,
+    JAVA_OPTIONS,
+    connect,
+    driver_java_options,
+    released_version,
+)
 from tidemill.zones import UTC
 
-_JAVA_NEEDED = 17
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:, *(\d+))?\])?")
 TASK_CPUS = "spark.task.cpus"
 RESIDENT_TASKS = "spark.tidemill.residentTasks"
 _MOST_RESIDENT = 8
 """Tasks that stay unless more are asked for: each is a process, and small epochs run in one of them."""
-_RETURN_MEMORY = "-XX:G1PeriodicGCInterval=60000"
-"""Java collects garbage once a minute when it has not done so, and gives back the memory of its heap."""
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
 _CONF = {
@@ -63,24 +65,30 @@ def check_java() -> int:
     TidemillError
         TM6001 when there is no Java, TM6002 when it is too old.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    home, java = os.environ.get("JAVA_HOME"), java_program()
     hint = "install a JDK 17 or newer, e.g. `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME"
-    if java is None or not Path(java).exists():
+    if java is None:
         raise TidemillError(
             "TM6001", "Java is missing, and Spark needs it", got=f"JAVA_HOME={home or 'not set'}", hint=hint
         )
+    major = released_version(java) if os.access(java, os.X_OK) else None
+    if major is None:
+        major = _asked_version(java, hint)
+    if major < JAVA_NEEDED:
+        raise TidemillError("TM6002", "Java is too old for Spark", got=f"{java} is Java {major}", hint=hint)
+    return major
+
+
+def _asked_version(java: Path, hint: str) -> int:
+    """The major version that a Java tells. TM6001 when it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
         raise TidemillError("TM6001", "Java does not run", got=f"{java}: {error.strerror}", hint=hint) from error
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if match is None:
-        raise TidemillError("TM6001", "Java does not run", got=(answer.stderr or java).strip(), hint=hint)
-    major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
-    if major < _JAVA_NEEDED:
-        raise TidemillError("TM6002", "Java is too old for Spark", got=f"{java} is Java {major}", hint=hint)
-    return major
+        raise TidemillError("TM6001", "Java does not run", got=(answer.stderr or str(java)).strip(), hint=hint)
+    return int(match[1]) if match[1] != "1" else int(match[2] or 0)
 
 
 def full_master(master: str, more_slots: int = 0) -> str:
@@ -103,16 +111,13 @@ def local_slots(master: str) -> int | None:
     return len(os.sched_getaffinity(0)) if match[1] == "*" else int(match[1] or 1)
 
 
-def driver_java_options(given: str) -> str:
-    """The options of the driver's Java: Tidemill's own, then those of the user."""
-    log4j = Path(__file__).with_name("log4j2.properties")
-    options = f"{_RETURN_MEMORY} -Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
-    archive = "" if "ArchiveClassesAtExit" in given else java_options()
-    return " ".join(part for part in (options, archive, given) if part)
-
-
-def create_session(settings: Settings) -> SparkSession:
+def create_session(settings: Settings, workers: bool = False) -> SparkSession:
     """A session with Tidemill's settings, or the running one.
+
+    Parameters
+    ----------
+    workers : bool
+        Whether tasks in Python come soon: the process that forks their workers is started beside the session.
 
     Raises
     ------
@@ -124,7 +129,7 @@ def create_session(settings: Settings) -> SparkSession:
         return active
     check_java()
     logging.getLogger("tidemill").info("starting Spark")
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ["SPARK_HOME"] = str(spark_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
@@ -133,8 +138,10 @@ def create_session(settings: Settings) -> SparkSession:
     if settings.mode == AUTO:
         staying = min(staying, _MOST_RESIDENT)
     cores = staying * int(settings.spark_conf.get(TASK_CPUS, "1"))
-    builder = SparkSession.builder.appName("tidemill").master(full_master(settings.master, cores))
+    builder = SparkSession.builder
     conf = {
+        "spark.app.name": "tidemill",
+        "spark.master": full_master(settings.master, cores),
         **_CONF,
         **({RESIDENT_TASKS: str(staying)} if staying else {}),
         "spark.sql.session.timeZone": settings.time_zone or UTC,
@@ -143,9 +150,13 @@ def create_session(settings: Settings) -> SparkSession:
     }
     if _WAREHOUSE not in conf:
         conf[_WAREHOUSE] = _warehouse()
-    conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
+    connect({**settings.spark_conf, "spark.master": settings.master})
+    conf[JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
+    if workers and slots is not None:
+        threading.Thread(target=_begin_workers, args=(context,), daemon=True).start()
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     _outlive_sigterm(made)
@@ -153,6 +164,12 @@ def create_session(settings: Settings) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
     return made
+
+
+def _begin_workers(context: SparkContext) -> None:
+    """Run a task in Python that does nothing, so that Spark starts the daemon of workers, which takes seconds."""
+    with suppress(Py4JError, PySparkException, OSError):  # the context was stopped meanwhile
+        context.parallelize((0,), 1).foreachPartition(list)
 
 
 def _warehouse() -> str:

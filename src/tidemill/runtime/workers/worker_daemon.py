@@ -26,6 +26,7 @@ def keep_freed_memory() -> None:
 
 def preload() -> None:
     """Import what tasks need and run it once. Starts no thread: threads do not survive a fork."""
+    gc.disable()  # nothing of what is imported is garbage
     import pyarrow as pa
 
     pa.set_cpu_count(1)
@@ -36,6 +37,7 @@ def preload() -> None:
     with contextlib.suppress(OSError, TidemillError):
         warm_up()
     gc.collect()
+    gc.enable()
     gc.freeze()  # a collection in a worker would touch, and so copy, every page shared with this process
 
 
