@@ -2,7 +2,8 @@
 
 A side runs all queries one after another, each alone: a mill or a session's views of its own. Each returns for each
 query the seconds of every measured epoch, after ``WARM_UP`` epochs that are not counted. ``queries`` has, by name, the
-SQL and the tables it reads; ``columns`` the columns of each table.
+SQL and the tables it reads; ``columns`` the columns of each table. All but Structured Streaming, whose sink keeps
+nothing, keep the answer after the last epoch in a file below ``work``; that one counts the rows that it was given.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks import streaming_peer as peer
+from benchmarks.answers import keep
 from benchmarks.tidemill_side import open_mill
 from benchmarks.tpch.changes import OPERATION
+from tidemill.mill import Mill
+from tidemill.runtime.epoch.report import EpochReport
 
 WARM_UP = 2
 """The first epoch loads all but the last rows; the second is the first small one."""
@@ -38,7 +42,11 @@ def appear(source: str, target: Path, names: Sequence[str], epoch: int) -> None:
 def tidemill(
     work: str, files: str, columns: dict[str, str], queries: Queries, epochs: int, deletes: bool = True
 ) -> dict[str, Any]:
-    """Seconds of each epoch as its report has them, the load in rows/s, and where the time of tasks went."""
+    """Seconds of each epoch as its report has them, the load in rows/s, and where the time of tasks went.
+
+    What appears at once may be admitted in several epochs, such as the files of a small table before others: their
+    seconds are added up.
+    """
     found = {}
     for name, (sql, used) in queries.items():
         place = Path(work) / name
@@ -52,28 +60,41 @@ def tidemill(
             for epoch in range(1, epochs + 1):
                 if epoch > 1:
                     appear(files, place / "in", used, epoch)
-                report = mill.advance()
-                if report is not None:  # an epoch that changes none of the query's tables costs nothing
-                    assert not report.failed, report.failed
-                    reports.append(report)
+                taken = list(_all_that_is_there(mill))
+                if taken:  # an epoch that changes none of the query's tables costs nothing
+                    reports.append(taken)
             counted = reports[WARM_UP:]
-            steps: dict[str, list[float]] = {}
-            for report in counted:
-                for step in report.operators:
-                    label = f"{step.operation} #{step.step}"
-                    steps.setdefault(label, []).append(step.milliseconds)
+            steps: dict[str, float] = {}
+            for step in (step for taken in counted for report in taken for step in report.operators):
+                label = f"{step.operation} #{step.step}"
+                steps[label] = steps.get(label, 0.0) + step.milliseconds
             found[name] = {
-                "seconds": [r.milliseconds["total"] / 1e3 for r in counted],
-                "rows": [r.rows_in for r in counted],
-                "load": reports[0].rows_in / (reports[0].milliseconds["total"] / 1e3),
-                "supersteps": 1 + max(s.depth for s in counted[0].operators),
-                "steps": {k: sum(ms) / len(counted) for k, ms in steps.items()},
-                "answer": mill.read(name).num_rows,
+                "seconds": [_seconds(taken) for taken in counted],
+                "rows": [_rows(taken) for taken in counted],
+                "given": sum(map(_rows, reports)),
+                "load": _rows(reports[0]) / _seconds(reports[0]),
+                "supersteps": 1 + max(s.depth for s in counted[0][-1].operators),
+                "steps": {label: milliseconds / len(counted) for label, milliseconds in steps.items()},
+                "answer": keep(work, name, mill.read(name)),
             }
     return found
 
 
-def spark(parquet: str, queries: Queries, epochs: int) -> dict[str, Any]:
+def _all_that_is_there(mill: Mill) -> Iterator[EpochReport]:
+    while (report := mill.advance()) is not None:
+        assert not report.failed, report.failed
+        yield report
+
+
+def _seconds(taken: Sequence[EpochReport]) -> float:
+    return sum(report.milliseconds["total"] for report in taken) / 1e3
+
+
+def _rows(taken: Sequence[EpochReport]) -> int:
+    return sum(report.rows_in for report in taken)
+
+
+def spark(work: str, parquet: str, queries: Queries, epochs: int) -> dict[str, Any]:
     """Seconds to evaluate the query over all rows as Parquet files; keeping those up to date is not counted."""
     session = peer.session("default")
     for file in Path(parquet).glob("*.parquet"):
@@ -85,7 +106,7 @@ def spark(parquet: str, queries: Queries, epochs: int) -> dict[str, Any]:
             started = time.perf_counter()
             answer = session.sql(sql).toArrow()
             seconds.append(time.perf_counter() - started)
-        found[name] = {"seconds": seconds[WARM_UP:], "answer": answer.num_rows}
+        found[name] = {"seconds": seconds[WARM_UP:], "answer": keep(work, name, answer)}
     return found
 
 
@@ -119,11 +140,11 @@ def streaming(
         errors = []
         for mode, text in _attempts(sql):
             try:
-                seconds = list(_batches(session, text, mode, place / mode, files, place / "in", used, epochs))
+                batches = _batches(session, text, mode, place / mode, files, place / "in", used, epochs)
             except Exception as error:  # whatever Spark says about the query
                 errors.append(f"{mode}: {_first_line(error)}")
                 continue
-            found[name] = {"seconds": seconds[WARM_UP:], "mode": mode}
+            found[name] = {"seconds": batches[0][WARM_UP:], "given": batches[1], "mode": mode}
             break
         else:
             found[name] = {"error": "; ".join(errors)}
@@ -140,7 +161,8 @@ def _attempts(sql: str) -> Iterator[tuple[str, str]]:
 
 def _batches(
     session: Any, sql: str, mode: str, checkpoint: Path, files: str, target: Path, used: Sequence[str], epochs: int
-) -> Iterator[float]:
+) -> tuple[list[float], int]:
+    """Seconds of each batch, and the rows of all of them; those of static tables are not among them."""
     writer = session.sql(sql).writeStream.format("noop").outputMode(mode).trigger(processingTime="0 seconds")
     running = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
@@ -148,7 +170,7 @@ def _batches(
         for epoch in range(2, epochs + 1):
             appear(files, target, used, epoch)
             running.processAllAvailable()
-        yield from peer.batch_seconds(running)
+        return peer.batch_seconds(running), sum(progress.numInputRows for progress in running.recentProgress)
     finally:
         running.stop()
 
