@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import IO, cast
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 
@@ -15,8 +15,8 @@ class Footer:
 
     ``RowGroupMetaData.column`` of pyarrow ends the process where a footer contradicts itself, or a column is encrypted:
     it lets an exception of C++ escape. The reader of batches, with ``pre_buffer``, looks at all chosen column chunks
-    before it reads their first byte, and raises an exception of Python. So it is asked first, with a source that
-    refuses to be read: if only that fails, the column chunks are sound.
+    before it reads their first byte, and raises an exception of Python. So it is asked first, with a source that has
+    no bytes: if it comes to read these, the column chunks are sound.
 
     Parameters
     ----------
@@ -27,7 +27,8 @@ class Footer:
     def __init__(self, parquet: pq.ParquetFile, size: int) -> None:
         self._metadata = parquet.metadata
         self._paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
-        source = cast("IO[bytes]", _Unread(size))
+        self._source = _Empty(size)
+        source = cast("IO[bytes]", self._source)
         self._probe = pq.ParquetFile(source, metadata=parquet.metadata, pre_buffer=True)
 
     def first_bytes(self) -> list[int]:
@@ -63,10 +64,15 @@ class Footer:
 
     def _check(self, groups: Sequence[int], columns: Sequence[str]) -> None:
         """Raise OSError unless the column chunks of these row groups and columns, or paths, are sound."""
-        if groups and columns:
-            batches = self._probe.iter_batches(1, row_groups=list(groups), columns=list(columns), use_threads=False)
-            with suppress(_ReadError):
-                next(batches, None)
+        if not groups or not columns:
+            return
+        self._source.was_read = False
+        batches = self._probe.iter_batches(1, row_groups=list(groups), columns=list(columns), use_threads=False)
+        try:
+            next(batches, None)
+        except (OSError, pa.ArrowException):
+            if not self._source.was_read:
+                raise
 
 
 def _first_byte(column: pq.ColumnChunkMetaData) -> int:
@@ -80,16 +86,19 @@ def _beginnings(path: str) -> list[str]:
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
-class _ReadError(Exception):
-    """The source has been read."""
+class _Empty(io.RawIOBase):
+    """A source that has a size and no bytes; an exception of its own would never be freed by pyarrow.
 
-
-class _Unread(io.RawIOBase):
-    """A source that has a size, and raises :class:`_ReadError` when it is read."""
+    Attributes
+    ----------
+    was_read : bool
+        Whether bytes were asked for.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._at = 0
+        self.was_read = False
 
     def readable(self) -> bool:
         return True
@@ -105,4 +114,5 @@ class _Unread(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        raise _ReadError
+        self.was_read = True
+        return b""
