@@ -77,7 +77,7 @@ class Commits:
         """Whether change data has all that differs.
 
         The UPDATE of delta-rs (1.6) leaves out rows that its files have both before and after it, however many of them
-        come and go. Then there are less than two rows for each that it counts.
+        come and go. Then there are fewer than two rows for each that it counts.
         """
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
         if info.get("operation") != "UPDATE" or not str(info.get("engineInfo", "delta-rs")).startswith("delta-rs"):

@@ -76,8 +76,8 @@ def is_data_file(etag: str) -> bool:
 
 def beside_of(etag: str) -> Beside:
     """What an ETag says."""
-    partition, _, ids, names, *pooled = json.loads(etag[len(_MARK) :])
-    return Beside(partition, ids, names, pooled[0], Reading(pooled[1])) if pooled else Beside(partition, ids, names)
+    partition, _, ids, names, *rest = json.loads(etag[len(_MARK) :])
+    return Beside(partition, ids, names, rest[0], Reading(rest[1])) if rest else Beside(partition, ids, names)
 
 
 def pool_of(etag: str) -> str:

@@ -138,7 +138,8 @@ class LocationList:
             self._pass = self._local() if self.location.local else self.location.pages()
 
     def go_on(self) -> TidemillError | None:
-        """Take pages while all tables have room. A version of a table is listed again when a file of it is not there.
+        """Take pages while all tables have room. A version of a table is listed again when one of its files
+        could not be read.
 
         Returns
         -------

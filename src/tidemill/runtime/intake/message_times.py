@@ -64,7 +64,7 @@ class MessageTimes:
         return found if found.oldest is not None or time.monotonic() < found.at + _PAUSE else None
 
     def _ask(self, asked: Mapping[str, tuple[Mapping[str, str], dict[Partition, int]]]) -> None:
-        """Ask about what is not known, or wait for who asks already."""
+        """Ask brokers for times that are not known; where a thread does so already, wait for it."""
         with self._lock:
             self._found = {name: found for name, found in self._found.items() if name in asked}
             missing = [(name, *given) for name, given in asked.items() if self._known(name, given[1]) is None]

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _RECORDED = 2
-"""Counts the changes of what is recorded, and of the class path."""
+"""A version of the archive: it grows whenever other classes are recorded, or the class path is built otherwise."""
 _ML = "spark-mllib_"
 QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 

@@ -26,7 +26,7 @@ def keep_freed_memory() -> None:
 
 def preload() -> None:
     """Import what tasks need and run it once. Starts no thread: threads do not survive a fork."""
-    gc.disable()  # nothing of what is imported is garbage
+    gc.disable()  # imports make no garbage that is worth a search
     import pyarrow as pa
 
     pa.set_cpu_count(1)
