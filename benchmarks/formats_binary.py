@@ -1,6 +1,7 @@
 """Binary formats and codecs on one core: MB/s, each beside a peer that does the same work, and the ratio.
 
 Run ``python -m benchmarks.formats_binary [megabytes]``. Every figure is the median of five runs over data in memory.
+Where a side and its peer end with other rows or bytes, it stops.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import io
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import lz4.frame
 import numpy as np
@@ -37,8 +39,8 @@ def _speed(work: Callable[[], object], size: int) -> float:
     return size / 1e6 / statistics.median(times)
 
 
-def _arrow(format_: str, schema: Schema, data: bytes, **options: str) -> int:
-    """Rows of a file, fed 1 MiB at a time."""
+def _arrow(format_: str, schema: Schema, data: bytes, **options: str) -> pa.Table:
+    """The rows of a file, fed 1 MiB at a time."""
     split = (
         lookup(format_)
         .reader(schema, options, schema.names)
@@ -47,82 +49,115 @@ def _arrow(format_: str, schema: Schema, data: bytes, **options: str) -> int:
         )
     )
     view = memoryview(data)
-    return sum(split.feed(view[a : a + BUFFER], a + BUFFER >= len(data)).count for a in range(0, len(data), BUFFER))
+    fed = (split.feed(view[a : a + BUFFER], a + BUFFER >= len(data)) for a in range(0, len(data), BUFFER))
+    return pa.Table.from_batches([rows.batch for rows in fed])
 
 
-def _decoded(codec: str, data: bytes) -> int:
+def _decoded(codec: str, data: bytes) -> Iterator[bytes]:
     source = io.BytesIO(data)
     stream = Decoded(codec, lambda: source.read(BUFFER), 1 << 40)
     while not stream.ended:
-        stream.fill()
-    return stream.position
+        yield stream.fill()
 
 
-def _by_arrow(codec: str, data: bytes) -> int:
-    stream, total = pa.CompressedInputStream(io.BytesIO(data), codec), 0
+def _by_arrow(codec: str, data: bytes) -> Iterator[bytes]:
+    stream = pa.CompressedInputStream(io.BytesIO(data), codec)
     while piece := stream.read(BUFFER):
-        total += len(piece)
-    return total
+        yield piece
 
 
-def _as_arrow(rows: np.ndarray) -> None:
+def _as_arrow(rows: np.ndarray) -> pa.Table:
     """What NumPy needs for the same columns."""
-    pa.table({name: pa.array(rows[name].astype(rows[name].dtype.newbyteorder("="))) for name in rows.dtype.names or ()})
+    return pa.table(
+        {name: pa.array(rows[name].astype(rows[name].dtype.newbyteorder("="))) for name in rows.dtype.names or ()}
+    )
 
 
-def main() -> None:
-    """Print a table of each group."""
-    size = int(float(sys.argv[1] if len(sys.argv) > 1 else "32") * 1e6)
-    heading("Native rows to Arrow; the peer is NumPy's structured array to Arrow")
-    found = []
+def _ended(pieces: Iterator[bytes]) -> None:
+    for _ in pieces:
+        pass
+
+
+def _check(what: str, same: bool) -> None:
+    if not same:
+        raise SystemExit(f"{what}: the sides end with other answers, so there is no ratio")
+
+
+def _native(size: int) -> Iterator[list[object]]:
     for order, sign in (("little", "<"), ("big", ">")):
         kind = np.dtype([("a", sign + "i4"), ("b", sign + "f8"), ("c", sign + "i8"), ("d", sign + "i2")])
-        rows = np.frombuffer(np.random.default_rng(1).bytes(size // kind.itemsize * kind.itemsize), kind)
+        random = np.random.default_rng(1)
+        rows = np.zeros(size // kind.itemsize, kind)
+        for name in "acd":
+            limits = np.iinfo(kind[name])
+            rows[name] = random.integers(limits.min, limits.max, len(rows), kind[name].newbyteorder("="))
+        rows["b"] = random.normal(size=len(rows))
         types = (pa.int32(), pa.float64(), pa.int64(), pa.int16())
         schema = Schema(tuple(Field(n, t) for n, t in zip("abcd", types, strict=True)))
-        data = rows.tobytes()
-        mine = _speed(lambda s=schema, d=data, o=order: _arrow("native", s, d, endianness=o, nullBitmap="false"), size)  # type: ignore[misc]
-        peer = _speed(lambda r=rows: _as_arrow(r), size)  # type: ignore[misc]
-        found.append([order, mine, peer, mine / peer])
-    table(["endianness", "tidemill MB/s", "peer MB/s", "ratio"], found)
+        read = partial(_arrow, "native", schema, rows.tobytes(), endianness=order, nullBitmap="false")
+        _check(f"native, {order} endian", read().equals(_as_arrow(rows)))
+        mine, peer = _speed(read, rows.nbytes), _speed(partial(_as_arrow, rows), rows.nbytes)
+        yield [order, mine, peer, mine / peer]
 
-    heading("CSV rows, one a frame; the peer is the same rows as lines of a CSV file")
+
+def _frames(lines: list[bytes], copies: int) -> Iterator[list[object]]:
     schema = Schema((Field("a", pa.int64()), Field("b", pa.string()), Field("c", pa.float64())))
-    lines = [b"%d,name %d,%d.5" % (i * 7919, i, i) for i in range(20_000)]
-    copies = max(1, size // (len(b"\n".join(lines))))
     framed = b"".join(len(p).to_bytes(4, "little") + p for p in lines) * copies
     plain = (b"\n".join(lines) + b"\n") * copies
-    mine = _speed(lambda: _arrow("frames", schema, framed, payload="csv"), len(framed))
-    peer = _speed(lambda: _arrow("csv", schema, plain), len(plain))
-    table(["payload", "tidemill MB/s", "peer MB/s", "ratio"], [["csv", mine, peer, mine / peer]])
+    read = partial(_arrow, "frames", schema, framed, payload="csv")
+    as_lines = partial(_arrow, "csv", schema, plain)
+    _check("frames of CSV", read().combine_chunks().equals(as_lines().combine_chunks()))
+    mine, peer = _speed(read, len(framed)), _speed(as_lines, len(plain))
+    yield ["csv", mine, peer, mine / peer]
 
-    heading("Decoded MB/s; the peer is pyarrow.CompressedInputStream")
-    found = []
-    for codec, name, data in (
-        ("gzip", "gzip", gzip.compress(plain, 6)),
-        ("bzip2", "bz2", bz2.compress(plain[: size // 4])),
-        ("lz4", "lz4", lz4.frame.compress(plain)),
-        ("zstd", "zstd", bytes(pa.compress(plain, "zstd"))),
+
+def _codecs(plain: bytes) -> Iterator[list[object]]:
+    for codec, name, original, data in (
+        ("gzip", "gzip", plain, gzip.compress(plain, 6)),
+        ("bzip2", "bz2", plain[: len(plain) // 4], bz2.compress(plain[: len(plain) // 4])),
+        ("lz4", "lz4", plain, lz4.frame.compress(plain)),
+        ("zstd", "zstd", plain, bytes(pa.compress(plain, "zstd"))),
     ):
-        length = _decoded(codec, data)
-        mine = _speed(lambda c=codec, d=data: _decoded(c, d), length)  # type: ignore[misc]
-        peer = _speed(lambda n=name, d=data: _by_arrow(n, d), length)  # type: ignore[misc]
-        found.append([codec, mine, peer, mine / peer])
-    table(["codec", "tidemill MB/s", "peer MB/s", "ratio"], found)
+        for pieces in (_decoded(codec, data), _by_arrow(name, data)):
+            _check(codec, b"".join(pieces) == original)
+        mine = _speed(lambda c=codec, d=data: _ended(_decoded(c, d)), len(original))  # type: ignore[misc]
+        peer = _speed(lambda n=name, d=data: _ended(_by_arrow(n, d)), len(original))  # type: ignore[misc]
+        yield [codec, mine, peer, mine / peer]
 
-    heading("Parquet, 2 of 16 columns against all: times faster")
+
+def _parquet(size: int) -> Iterator[list[object]]:
     wide = pa.table({f"c{i}": np.random.default_rng(i).integers(0, 2**40, size // 128) for i in range(16)})
     sink = io.BytesIO()
     pq.write_table(wide, sink)
     schema = Schema(tuple(Field(n, pa.int64()) for n in wide.column_names))
+    length = len(sink.getvalue())
 
-    def rows_of(*needed: str) -> int:
+    def read(*needed: str) -> pa.Table:
         reader = lookup("parquet").reader(schema, {}, needed)
-        length = len(sink.getvalue())
-        return sum(r.count for r in reader.rows(io.BytesIO(sink.getvalue()), start=0, end=length, file_size=length))  # type: ignore[union-attr]
+        rows = reader.rows(io.BytesIO(sink.getvalue()), start=0, end=length, file_size=length)  # type: ignore[union-attr]
+        return pa.Table.from_batches([r.batch for r in rows])
 
-    every, two = _speed(lambda: rows_of(*schema.names), size), _speed(lambda: rows_of("c3", "c9"), size)
-    table(["columns", "MB/s of the file", "ratio"], [["all", every, 1.0], ["2", two, two / every]])
+    for needed in (schema.names, ("c3", "c9")):
+        _check(f"Parquet, {needed}", read(*needed).combine_chunks().select(needed).equals(wide.select(needed)))
+    every, two = _speed(lambda: read(*schema.names), size), _speed(lambda: read("c3", "c9"), size)
+    yield ["all", every, 1.0]
+    yield ["2", two, two / every]
+
+
+def main() -> None:
+    """Print a table of each group."""
+    given = sys.argv[1] if len(sys.argv) > 1 else "32"
+    size = int((2 if given == "--small" else float(given)) * 1e6)
+    lines = [b"%d,name %d,%d.5" % (i * 7919, i, i) for i in range(20_000)]
+    copies = max(1, size // len(b"\n".join(lines)))
+    heading("Native rows to Arrow; the peer is NumPy's structured array to Arrow")
+    table(["endianness", "tidemill MB/s", "peer MB/s", "ratio"], list(_native(size)))
+    heading("CSV rows, one a frame; the peer is the same rows as lines of a CSV file")
+    table(["payload", "tidemill MB/s", "peer MB/s", "ratio"], list(_frames(lines, copies)))
+    heading("Decoded MB/s; the peer is pyarrow.CompressedInputStream")
+    table(["codec", "tidemill MB/s", "peer MB/s", "ratio"], list(_codecs((b"\n".join(lines) + b"\n") * copies)))
+    heading("Parquet, 2 of 16 columns against all: times faster")
+    table(["columns", "MB/s of the file", "ratio"], list(_parquet(size)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Kernels of the state store against the nearest PyArrow call: ``python -m benchmarks.state_kernels``.
 
-Prints medians in milliseconds, and how many times faster than PyArrow (ratio above 1) or slower (below).
+Prints medians in milliseconds, and how many times faster than PyArrow (ratio above 1) or slower (below). It stops where
+both do not give the same.
 ``--small`` takes seconds.
 """
 
@@ -10,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,13 +38,16 @@ def median_ms(function: Callable[[], Any]) -> float:
     return statistics.median(times) * 1e3
 
 
-def show(name: str, ours: Callable[[], Any], theirs: Callable[[], Any] | None = None) -> None:
+def show(name: str, ours: Callable[[], Any]) -> None:
     """Print one line."""
-    mine = median_ms(ours)
-    if theirs is None:
-        print(f"{name:52} {mine:8.1f}")
-        return
-    other = median_ms(theirs)
+    print(f"{name:52} {median_ms(ours):8.1f}")
+
+
+def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], same: Callable[[Any, Any], bool]) -> None:
+    """Print one line with a ratio, if both give the same."""
+    if not same(ours(), theirs()):
+        raise SystemExit(f"{name}: the answers differ, so there is no ratio")
+    mine, other = median_ms(ours), median_ms(theirs)
     print(f"{name:52} {mine:8.1f} {other:8.1f} {other / mine:7.1f}x")
 
 
@@ -54,10 +59,25 @@ def bench_keys(name: str, column: pa.Array) -> None:
     binary = keys.to_arrow()
     show(f"encode {name}", lambda: encode([column], layout, 1))
     show(f"decode {name}", lambda: decode(keys, layout))
-    show(f"sort keys {name} / array_sort_indices", lambda: sort(keys), lambda: pc.array_sort_indices(binary))
-    show(f"group keys {name} / dictionary_encode", lambda: group(keys), binary.dictionary_encode)
+    compare(
+        f"sort keys {name} / array_sort_indices",
+        lambda: sort(keys),
+        lambda: pc.array_sort_indices(binary),
+        lambda mine, other: binary.take(pa.array(mine)).equals(binary.take(other)),
+    )
+    compare(
+        f"group keys {name} / dictionary_encode",
+        lambda: group(keys),
+        binary.dictionary_encode,
+        lambda mine, other: bool((mine[0] == other.indices.to_numpy()).all()),
+    )
     show(f"hash keys {name}", lambda: hash64(keys))
-    show(f"take keys {name} / take", lambda: keys.take(order), lambda: binary.take(pa.array(order)))
+    compare(
+        f"take keys {name} / take",
+        lambda: keys.take(order),
+        lambda: binary.take(pa.array(order)),
+        lambda mine, other: bool(mine.to_arrow().equals(other)),
+    )
 
 
 def bench_merge(name: str, column: Callable[[int], pa.Array]) -> None:
@@ -74,10 +94,11 @@ def bench_merge(name: str, column: Callable[[int], pa.Array]) -> None:
     table = pa.table(
         {"k": binary, **{f"v{i}": pa.concat_arrays(v) for i, v in enumerate(zip(*(r.values for r in runs)))}}
     )
-    show(
+    compare(
         f"merge 4 runs {name} / sort_by + group_by ordered",
         lambda: merge(runs, ops, True),
         lambda: table.sort_by("k").group_by("k", use_threads=False).aggregate([("v0", "sum"), ("v1", "sum")]),
+        lambda mine, other: pa.table([mine.keys.to_arrow(), *mine.values], other.column_names).equals(other),
     )
     big, small = merge(runs, ops, True), run(1000)
     show(f"merge 1000 rows into {len(big)} {name}", lambda: merge([big, small], ops, True))
@@ -116,11 +137,19 @@ def bench_folds(random: np.random.Generator) -> None:
     def arrow(column: str, fold: str) -> Callable[[], Any]:
         return lambda: table.group_by("g", use_threads=False).aggregate([(column, fold)])
 
-    show("sum_int64 / group_by sum", lambda: accumulate.sum_int64(ids, ints, ones, 1000), arrow("i", "sum"))
+    def same(mine: Any, other: pa.Table) -> bool:
+        return bool(np.allclose(np.asarray(mine), other.sort_by("g").column(1).to_numpy(), rtol=1e-9, atol=1e-9))
+
+    def exactly(mine: Any, other: pa.Table) -> bool:
+        return bool((np.asarray(mine) == other.sort_by("g").column(1).to_numpy()).all())
+
+    sums, whole = accumulate.sum_float, accumulate.sum_int64
+    compare("sum_int64 / group_by sum", lambda: whole(ids, ints, ones, 1000), arrow("i", "sum"), exactly)
     show("sum_i128", lambda: accumulate.sum_i128(ids, ints, ones, 1000))
-    show("sum_float / group_by sum", lambda: accumulate.sum_float(ids, floats, ones, 1000), arrow("f", "sum"))
+    compare("sum_float / group_by sum", lambda: sums(ids, floats, ones, 1000), arrow("f", "sum"), same)
     show("sum_dd", lambda: accumulate.sum_dd(ids, floats, ones, 1000))
-    show("extreme float / group_by max", lambda: accumulate.extreme(ids, floats, 1000, True), arrow("f", "max"))
+    largest = partial(accumulate.extreme, ids, floats, 1000, True)
+    compare("extreme float / group_by max", largest, arrow("f", "max"), exactly)
 
 
 def main() -> None:
