@@ -215,7 +215,7 @@ def shares(case: Case) -> tuple[float, float, float]:
     """Which part of the time of kernels goes into row ends, the field index, and values."""
     reader = CsvFormat().reader(case.schema, {}, case.needed)
     size = len(case.data)
-    split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=None)
+    split: Any = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=None)
     builder = split.builder
     assert isinstance(builder, RowBuilder)
     spent = np.zeros(3)

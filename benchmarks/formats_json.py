@@ -261,7 +261,7 @@ def check(case: Case) -> None:
 def shares(case: Case) -> tuple[float, float]:
     """Seconds in phase 1 and in all of one run."""
     spent = 0.0
-    plain = json_rows.index_values
+    plain = json_rows.index_values  # type: ignore[attr-defined]
 
     def timed(*arguments: Any) -> Any:
         nonlocal spent

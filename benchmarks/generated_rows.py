@@ -82,7 +82,8 @@ def main() -> None:
     case = cases(int((1 if given.small else given.megabytes) * 1e6))[0]
     size, types = len(case.data), [f.type for f in case.schema]
     reader = CsvFormat().reader(case.schema, {}, case.needed)
-    builder = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=None).builder
+    split: Any = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=None)
+    builder = split.builder
     assert isinstance(builder, RowBuilder)
     generated = generate(types)
     powers = 10.0 ** np.arange(23)

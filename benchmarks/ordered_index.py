@@ -63,13 +63,15 @@ def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
     from tidemill.state.keys.keys import KeyColumn, encode
     from tidemill.state.merge.merge import Rows, consolidate
     from tidemill.state.store.store import RunStore
+    from tidemill.state.versions.objects import Objects
     from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
     from tidemill.task.build import build
     from tidemill.task.dataflow.deltas import Keyed
     from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
     from tidemill.testing import MemoryContext
 
-    store = RunStore(Path(work))
+    store = RunStore(Objects(Path(work)), Path(work) / "buffer")
+    store.check_buffer()
     int64, float64 = pa.int64(), pa.float64()
 
     def partial(name: str, width: int) -> GroupPartial:
@@ -85,12 +87,13 @@ def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
     files: dict[str, list[Any]] = {"left": [], "right": []}
 
     class Context(MemoryContext):
-        def runs(self, table: StateTable) -> list[Rows]:
+        def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
             return store.open_range(files[table.id], 0, 256)
 
     def run(rows: dict[str, np.ndarray]) -> Rows:
         n = len(rows["k"])
-        values = [np.ones(n, np.int64), rows["x"], np.zeros(n), *(np.zeros(n, np.int64) for _ in range(3))]
+        none, no = np.zeros(n), np.zeros(n, np.int64)
+        values = [np.ones(n, np.int64), rows["x"], none, none, none, no, no, no]
         keys = encode([pa.array(rows["k"]), pa.array(rows["y"])], sides[0].groups.key, 1)
         return consolidate(keys, [pa.array(v) for v in values], sides[0].groups.ops, drop_zero=False)
 
@@ -98,7 +101,7 @@ def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
 
     def keep(left: Rows, right: Rows) -> None:
         for name, rows in (("left", left), ("right", right)):
-            files[name] += store.write(1, [(name, rows)], name)
+            files[name] += store.write(1, [(name, rows, sides[0].groups.ops)], name)
 
     def step(left: Rows, right: Rows) -> tuple[int, float]:
         operator.begin(context)

@@ -45,7 +45,7 @@ def _groups(path: Path, rows: int, random: np.random.Generator) -> None:
         "v": random.integers(1, 1000, rows),
         "p": random.integers(1, 10**6, rows),
     }
-    pa_csv.write_csv(pa.table(columns), path, pa_csv.WriteOptions(quoting_header="none"))
+    pa_csv.write_csv(pa.table(columns), path, pa_csv.WriteOptions(quoting_header="none"))  # type: ignore[call-arg]
 
 
 def _orders(path: Path, first: int, rows: int, random: np.random.Generator) -> None:

@@ -17,7 +17,7 @@ from tidemill.connectors.kafka.partitions import Partition
 from tidemill.errors import TidemillError
 from tidemill.options.option import bad_option
 
-_Spec: Any = admin_client.OffsetSpec  # type: ignore[attr-defined]
+_Spec: Any = admin_client.OffsetSpec
 
 _LOOKED_AT = 10_000
 """The most messages that are looked at to find the end of partitions."""
