@@ -83,12 +83,12 @@ class View:
             return self
         return replace(self, query=self.coming.query, root=self.coming.root, properties=self.coming.properties)
 
-    @property
+    @cached_property
     def reads_history(self) -> bool:
         """Whether it has rows that were admitted before it was created."""
         return value_of(POSITION, self.properties) != TAIL
 
-    @property
+    @cached_property
     def group(self) -> int:
         """Names the views that share work: those created at one epoch, and a view without history alone.
 
@@ -96,6 +96,7 @@ class View:
         """
         return self.created_at_epoch if self.reads_history else -int(self.uid.rpartition("#")[2])
 
+    @cached_property
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
         time, memory = (value_of(limit, self.properties) for limit in (MAX_TASK_TIME, MAX_TASK_MEMORY))
@@ -331,7 +332,7 @@ class Catalog:
 
     def history_read_by(self, view: View) -> set[str]:
         """Tables whose rows before the creation of a view are read again for it; of a view without history, static."""
-        tables = self.tables_read_by(view.root) - self.kept_tables()
+        tables = self.tables_read_by(view.root) - self.kept_tables
         return tables if view.reads_history else {t for t in tables if self.tables[t].static}
 
     def priorities(self) -> dict[tuple[str, int], int]:
@@ -343,9 +344,10 @@ class Catalog:
                 found[key] = max(found.get(key, 1), value_of(PRIORITY, view.properties))
         return found
 
-    def kept_tables(self) -> set[str]:
+    @cached_property
+    def kept_tables(self) -> frozenset[str]:
         """Tables whose rows are kept, so that no view reads their files again."""
-        return {t.name for t in self.tables.values() if t.kept}
+        return frozenset(t.name for t in self.tables.values() if t.kept)
 
     def readable_tables(self) -> set[str]:
         """Tables that can be read like views."""
@@ -354,7 +356,7 @@ class Catalog:
     def begins_with_snapshot(self, view: View) -> bool:
         """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
         epochs = [self.all_views[n].created_at_epoch for n in self.views_read_by(view.root)]
-        epochs += [self.tables[n].created_at_epoch for n in self.tables_read_by(view.root) & self.kept_tables()]
+        epochs += [self.tables[n].created_at_epoch for n in self.tables_read_by(view.root) & self.kept_tables]
         return any(epoch < view.created_at_epoch for epoch in epochs)
 
     def views_read_by(self, root: Node) -> set[str]:

@@ -43,7 +43,7 @@ def without_history(catalog: Catalog, lost: Mapping[tuple[str, int], TidemillErr
     lost : mapping
         By table and group of views.
     """
-    definitions = {v.name: v.definition() for v in catalog.all_views.values()}
+    definitions = {v.name: v.definition for v in catalog.all_views.values()}
     messages = {}
     for view in catalog.active_views():
         errors = [lost[t, view.group] for t in base_tables(view.root, definitions) if (t, view.group) in lost]

@@ -170,7 +170,7 @@ class MillState:
     def explain_view(self, name: str) -> str:
         """The incremental plan of a view as text."""
         catalog = self.published.catalog
-        return explained_beside(catalog, catalog.views[name].definition())
+        return explained_beside(catalog, catalog.views[name].definition)
 
     def _publish(self) -> None:
         """Let readers see what is sealed now."""
