@@ -20,6 +20,7 @@ from tidemill.runtime.catalog.pause import Pause
 from tidemill.runtime.catalog.sinks import Sink, sink_from_json
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
+from tidemill.state.versions.fragments import Fragment
 from tidemill.task.program import ReadPlan
 from tidemill.zones import UTC, check_zone
 
@@ -95,6 +96,11 @@ class View:
         It is the epoch of creation, to which history is addressed, or a negative number.
         """
         return self.created_at_epoch if self.reads_history else -int(self.uid.rpartition("#")[2])
+
+    @cached_property
+    def stored(self) -> Fragment:
+        """As manifests have it: every checkpoint writes all views."""
+        return _view_to_json(self)
 
     @cached_property
     def definition(self) -> ViewDefinition:
@@ -324,7 +330,7 @@ class Catalog:
 
     def tables_read_by(self, root: Node) -> set[str]:
         """The tables that a query reads itself, not through another view."""
-        return self.tables.keys() & _read_by(root)
+        return self.tables.keys() & read_by(root)
 
     def histories(self) -> set[tuple[str, int]]:
         """Tables of which views read history, each with the group of such a view."""
@@ -355,13 +361,20 @@ class Catalog:
 
     def begins_with_snapshot(self, view: View) -> bool:
         """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
-        epochs = [self.all_views[n].created_at_epoch for n in self.views_read_by(view.root)]
-        epochs += [self.tables[n].created_at_epoch for n in self.tables_read_by(view.root) & self.kept_tables]
-        return any(epoch < view.created_at_epoch for epoch in epochs)
+        for name in read_by(view.root):
+            if name in self.all_views:
+                created_at_epoch = self.all_views[name].created_at_epoch
+            elif name in self.kept_tables:
+                created_at_epoch = self.tables[name].created_at_epoch
+            else:
+                continue
+            if created_at_epoch < view.created_at_epoch:
+                return True
+        return False
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
-        return self.all_views.keys() & _read_by(root)
+        return self.all_views.keys() & read_by(root)
 
     def check_reads_no_failed(self, root: Node) -> None:
         """TM2015 when a query reads a view that is failed or failing, TM2063 when it reads one that is paused."""
@@ -427,10 +440,10 @@ class Catalog:
         """As stored in a manifest: without secrets, which the script or the environment gives again."""
         return {
             "tables": [t.to_json() for t in self.tables.values()],
-            "views": [_view_to_json(v) for v in self.views.values()],
+            "views": [v.stored for v in self.views.values()],
             "next_uid": self.next_uid,
-            "pending": [_view_to_json(v) for v in self.pending.values()],
-            "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
+            "pending": [v.stored for v in self.pending.values()],
+            "former": [{"view": f.view.stored, "until": f.until} for f in self.former],
             "time_zone": self.time_zone,
             "sinks": [s.to_json() for s in self.sinks.values()],
             "adaptors": [a.to_json() for a in self.adaptors.values()],
@@ -470,28 +483,21 @@ _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refus
 _READ: NodeMemo[frozenset[str]] = NodeMemo()
 
 
-def _read_by(root: Node) -> frozenset[str]:
+def read_by(root: Node) -> frozenset[str]:
     """What a plan reads; remembered, since each statement asks it of each view."""
     found = _READ.get(root)
     return _READ.put(root, frozenset(relations(root))) if found is None else found
 
 
-def _view_to_json(view: View) -> dict[str, Any]:
+def _view_to_json(view: View) -> Fragment:
     plain = {stored: getattr(view, name) for name, stored in _STORED.items()}
     maps: dict[str, Any] = {"properties": dict(view.properties), "sizes": dict(view.sizes)}
     maps |= {"failing": vars(view.failing)} | ({"paused": vars(view.paused)} if view.paused else {})
-    encoded = _ENCODED.get(view.root)
-    if encoded is None or encoded[0] is not view.read:
-        plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
-        encoded = _ENCODED.put(view.root, (view.read, plans))
+    plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
     if view.coming is not None:
         properties = dict(view.coming.properties)
         maps["coming"] = {"query": view.coming.query, "root": codec.encode(view.coming.root), "properties": properties}
-    return {**plain, **maps, **encoded[1], "node_names": list(view.node_names)}
-
-
-_ENCODED: NodeMemo[tuple[ReadPlan | None, dict[str, Any]]] = NodeMemo()
-"""A cache of encoded views: every checkpoint writes them."""
+    return Fragment({**plain, **maps, **plans, "node_names": list(view.node_names)})
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:
