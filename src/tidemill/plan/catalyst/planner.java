@@ -294,41 +294,43 @@ public static class Planner {
       out.append("{\"object\":");
       string(value.getClass().getName(), out);
       out.append("}");
-    } else if (value instanceof org.apache.spark.sql.catalyst.expressions.ExprId
-        || value instanceof org.apache.spark.sql.types.StructField
-        || value instanceof org.apache.spark.sql.catalyst.AliasIdentifier
-        || value instanceof org.apache.spark.sql.catalyst.plans.JoinType
-        || value instanceof org.apache.spark.sql.catalyst.plans.physical.Partitioning) {
+    } else if (isConverted(value)) {
       product((scala.Product) value, out);
     } else {
       out.append("null");
     }
   }
 
+  private boolean isConverted(Object value) {
+    return value instanceof org.apache.spark.sql.catalyst.expressions.ExprId
+        || value instanceof org.apache.spark.sql.types.StructField
+        || value instanceof scala.Tuple2
+        || value instanceof org.apache.spark.sql.catalyst.AliasIdentifier
+        || value instanceof org.apache.spark.sql.catalyst.plans.JoinType
+        || value instanceof org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+  }
+
   private void list(scala.collection.Seq values, StringBuilder out) {
-    boolean nodes = true;
-    boolean types = true;
-    boolean places = true;
+    if (!values.isEmpty() && values.head() instanceof String) {
+      string(values.mkString("[", ", ", "]"), out);
+      return;
+    }
     scala.collection.Iterator elements = values.iterator();
     while (elements.hasNext()) {
       Object element = elements.next();
-      nodes = nodes && element instanceof org.apache.spark.sql.catalyst.trees.TreeNode;
-      types = types && element instanceof org.apache.spark.sql.types.DataType;
-      places = places && element instanceof org.apache.spark.sql.catalyst.plans.physical.Partitioning;
-    }
-    if (nodes || types || places) {
-      out.append("[");
-      elements = values.iterator();
-      while (elements.hasNext()) {
-        value(elements.next(), out);
-        if (elements.hasNext()) out.append(",");
+      if (!(element instanceof org.apache.spark.sql.catalyst.trees.TreeNode || element instanceof scala.collection.Seq
+          || element instanceof org.apache.spark.sql.types.AbstractDataType || isConverted(element))) {
+        out.append("null");
+        return;
       }
-      out.append("]");
-    } else if (values.head() instanceof String) {
-      string(values.mkString("[", ", ", "]"), out);
-    } else {
-      out.append("null");
     }
+    out.append("[");
+    elements = values.iterator();
+    while (elements.hasNext()) {
+      value(elements.next(), out);
+      if (elements.hasNext()) out.append(",");
+    }
+    out.append("]");
   }
 
   private void product(scala.Product value, StringBuilder out) {

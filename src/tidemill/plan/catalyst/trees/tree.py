@@ -139,9 +139,6 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], java: InJava) -> None:
         fields["outputIds"] = [int(a.exprId().id()) for a in elements(plan.output())]
         fields["maxDepth"] = plan.maxDepth().get() if plan.maxDepth().isDefined() else None
         fields["mostRows"] = plan.limit().get() if plan.limit().isDefined() else None
-    elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know
-        rows = elements(java.node.projections())
-        fields["projections"] = [[json.loads(e.toJSON()) for e in elements(row)] for row in rows]
     for position, listed in enumerate(list(_expression_lists(fields))):
         _complete(listed, java.expression(position))
     for position in range(fields["num-children"]):
