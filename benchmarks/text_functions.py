@@ -80,9 +80,11 @@ def rows_of(count: int) -> pa.Table:
 def _expression(spark: SparkSession, sql: str, names: list[str], types: list[pa.DataType]) -> Expression:
     """Spark's optimised expression, as Tidemill evaluates it."""
     from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
+    from tidemill.plan.catalyst.planner import planner
     from tidemill.task.expressions import Ref, substitute
 
-    *projects, leaf = read_plan(spark.sql(f"SELECT {sql} AS r FROM empty")._jdf.queryExecution().optimizedPlan())
+    plan = spark.sql(f"SELECT {sql} AS r FROM empty")._jdf.queryExecution().optimizedPlan()
+    *projects, leaf = read_plan(plan, planner(spark).json(plan))
     inputs = {attribute[0]["exprId"]["id"]: names.index(attribute[0]["name"]) for attribute in leaf["output"]}
     below: tuple[Expression, ...] = tuple(Ref(n, type_) for n, type_ in enumerate(types))
     for project in reversed(projects):

@@ -40,6 +40,7 @@ SPARK_FILES = {
     "plan/catalyst/analyser.py",
     "plan/catalyst/frames.py",
     "plan/catalyst/parsing.py",
+    "plan/catalyst/planner.py",
     "plan/catalyst/sessions.py",
     "plan/catalyst/reach.py",
     "plan/documentation/function_examples.py",

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
+from tidemill.plan.catalyst.planner import planner
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, nullable_type, type_to_ddl
 from tidemill.task.expressions import Expression, Ref, substitute
 from tidemill.task.functions.evaluate import evaluate
@@ -159,7 +160,8 @@ def prepare(spark: SparkSession) -> None:
 def plan(spark: SparkSession, sqls: list[str]) -> list[Expression]:
     """The expressions of a projection, as Spark's optimiser leaves them."""
     listed = ", ".join(f"{sql} AS r{n}" for n, sql in enumerate(sqls))
-    nodes = read_plan(spark.sql(f"SELECT {listed} FROM no_rows")._jdf.queryExecution().optimizedPlan())
+    plan = spark.sql(f"SELECT {listed} FROM no_rows")._jdf.queryExecution().optimizedPlan()
+    nodes = read_plan(plan, planner(spark).json(plan))
     *projects, leaf = nodes
     if not all(node["class"].endswith(".Project") for node in projects) or leaf["num-children"]:
         raise AssertionError(f"not only projections: {[n['class'] for n in nodes]}")

@@ -15,6 +15,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
 from tidemill.plan.catalyst.expressions.rules import call
 from tidemill.plan.catalyst.expressions.zones import CLASSES, in_zone
+from tidemill.plan.catalyst.planner import planner
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, nullable_type, type_to_ddl
 from tidemill.task.expressions import Expression, Ref, substitute
@@ -158,7 +159,8 @@ class Zoned:
         return self.session.sql(_select(sqls, "t")).toArrow()
 
     def plan(self, sqls: list[str]) -> list[Expression]:
-        found = read_plan(self.session.sql(_select(sqls, "planned"))._jdf.queryExecution().optimizedPlan())
+        plan = self.session.sql(_select(sqls, "planned"))._jdf.queryExecution().optimizedPlan()
+        found = read_plan(plan, planner(self.session).json(plan))
         *projects, leaf = found
         inputs = {a[0]["exprId"]["id"]: list(COLUMNS).index(a[0]["name"]) for a in leaf["output"]}
         below: tuple[Expression, ...] = tuple(Ref(n, type_) for n, type_ in enumerate(COLUMNS.values()))

@@ -28,6 +28,7 @@ class Identities:
 
     def __init__(self) -> None:
         self._fingerprints: NodeMemo[tuple[dict[str, str], str]] = NodeMemo()
+        self._of_views: NodeMemo[tuple[dict[str, str], list[str]]] = NodeMemo()
         self._given: NodeMemo[tuple[str, ...]] = NodeMemo()
 
     def give(self, root: Node, names: Sequence[str]) -> None:
@@ -54,21 +55,29 @@ class Identities:
         given = self._given.get(node)
         return window_names(node, self.of(node.child, uid_of)) if given is None else (given[1], given[2])
 
-    def fingerprints(self, root: Node, uid_of: Callable[[str], str]) -> list[str]:
+    def fingerprints(self, root: Node, uid_of: Callable[[str], str]) -> Sequence[str]:
         """One for each node, from the root on, and two more for a window: as many as a view has names."""
+        known = self._of_views.get(root)
+        if known is not None and _named(known[0], uid_of):
+            return known[1]
         found: list[str] = []
         for node in _nodes(root):
             found.append(self._fingerprint(node, uid_of))
             if isinstance(node, Window):
                 found += window_names(node, self._fingerprint(node.child, uid_of))
-        return found
+        return self._of_views.put(root, ({name: uid_of(name) for name in relations(root)}, found))[1]
 
     def _fingerprint(self, node: Node, uid_of: Callable[[str], str]) -> str:
         known = self._fingerprints.get(node)
-        if known is None or any(uid_of(relation) != uid for relation, uid in known[0].items()):
+        if known is None or not _named(known[0], uid_of):
             uids = {relation: uid_of(relation) for relation in relations(node)}
             known = self._fingerprints.put(node, (uids, fingerprint(_over(node, uids))))
         return known[1]
+
+
+def _named(uids: dict[str, str], uid_of: Callable[[str], str]) -> bool:
+    """Whether relations have these uids still."""
+    return all(uid_of(relation) == uid for relation, uid in uids.items())
 
 
 @lru_cache(maxsize=1 << 14)

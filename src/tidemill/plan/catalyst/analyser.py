@@ -27,12 +27,12 @@ from tidemill.plan.catalyst import plan as catalyst_plan
 from tidemill.plan.catalyst.expressions import expressions as catalyst_expressions
 from tidemill.plan.catalyst.expressions.python import refused
 from tidemill.plan.catalyst.expressions.zones import with_zone
-from tidemill.plan.catalyst.parsing import parsed_plan
 from tidemill.plan.catalyst.plan_size import check_size
-from tidemill.plan.catalyst.relations.recursion import RecursionLimits
+from tidemill.plan.catalyst.planner import planner
+from tidemill.plan.catalyst.relations.recursion import DEFAULT_LIMITS, RecursionLimits
 from tidemill.plan.catalyst.sessions import java_class
 from tidemill.plan.catalyst.trees import places as catalyst_places
-from tidemill.plan.catalyst.trees.tree import elements, string_map
+from tidemill.plan.catalyst.trees.tree import elements
 from tidemill.plan.sql import statements
 from tidemill.plan.sql.nesting import check_nesting
 from tidemill.plan.sql.numbered import overflowed, too_deep
@@ -89,8 +89,6 @@ _CHANGING = {
     "InputFileBlockStart": "input_file_block_start()",
     "InputFileBlockLength": "input_file_block_length()",
 }
-_PATTERNS = ("CURRENT_LIKE", "PYTHON_UDF", "SCALA_UDF")
-"""Spark's notes on plans with calls of ``_CHANGING`` that it takes to be deterministic, or of users' functions."""
 _INSTEAD = {
     "InputFileName": "create the table with OPTIONS (metadataColumn '_metadata'), and use _metadata.file_path",
 }
@@ -113,8 +111,7 @@ class Catalyst:
         self._spark.conf.set(_EXCLUDED, excluded)
         self._spark.conf.set("spark.sql.session.timeZone", time_zone)
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
-        patterns = java_class(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
-        self._patterns = [getattr(patterns, name)() for name in _PATTERNS]
+        self._java = planner(spark)
         self._relations: dict[int, str] = {}
         self._awaited: dict[str, Schema] = {}
         self._registering = threading.Lock()
@@ -130,13 +127,12 @@ class Catalyst:
             self._awaited[name] = schema
 
     def _tell_spark(self) -> None:
-        """Register what has been made known since the last query: some 20 ms each, for which no statement waits."""
+        """Register what has been made known since the last query: some ms each, for which no statement waits."""
         with self._registering:
             while self._awaited:
                 name, schema = next(iter(self._awaited.items()))
-                frame, leaf = catalyst_frames.empty_frame(self._spark, schema)
+                leaf = self._java.register(self._spark._jsparkSession, quoted(name), schema.to_ddl())
                 self._relations[leaf] = name
-                frame.createOrReplaceTempView(quoted(name))
                 del self._awaited[name]
 
     def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
@@ -196,25 +192,26 @@ class Catalyst:
         text, static = statements.without_static(text)
         text, alters = statements.with_properties(text)
         try:
-            plan = parsed_plan(self._spark, text)
+            check_nesting(text)
+            plan = json.loads(self._java.statement(self._spark._jsparkSession, text))
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
             raise parse_error(error, source, text) from error
-        match plan.getClass().getSimpleName():
+        match plan["class"]:
             case "CreateTable" if own is not None:
                 made = _create_table(plan, source, static)
                 return CreateSink(made.name, own.view, made.format, made.options, made.if_not_exists)
             case "SetTableProperties" if kind:
-                return _altering(kind, _altered(plan), string_map(plan.properties()))
+                return _altering(kind, _altered(plan), plan["properties"])
             case "UnsetTableProperties" if kind:
-                return _altering(kind, _altered(plan), dict.fromkeys(map(str, elements(plan.propertyKeys()))))
+                return _altering(kind, _altered(plan), dict.fromkeys(plan["keys"]))
             case "CreateTable":
                 return _create_table(plan, source, static)
             case "CreateMaterializedViewAsSelect":
                 return _create_view(plan, source, or_replace)
             case "SetTableProperties" if alters:
-                return AlterTable(_altered(plan), string_map(plan.properties()))
+                return AlterTable(_altered(plan), plan["properties"])
             case "UnsetTableProperties" if alters:
-                return AlterTable(_altered(plan), dict.fromkeys(map(str, elements(plan.propertyKeys()))))
+                return AlterTable(_altered(plan), dict.fromkeys(plan["keys"]))
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
             return Query(source.text)
         raise TidemillError(
@@ -243,11 +240,10 @@ class Catalyst:
             if isinstance(query, str):
                 check_nesting(query)
                 self._tell_spark()
-                frame = self._spark.sql(query)
+                execution = self._java.analysed(self._spark._jsparkSession, query)
             else:
-                frame = catalyst_frames.moved(query, self._spark)
-            execution = frame._jdf.queryExecution()
-            self._check_deterministic(execution.analyzed(), text, at)
+                execution = catalyst_frames.moved(query, self._spark)._jdf.queryExecution()
+            self._check_deterministic(execution, text, at)
             if (not text or "watermark" in text.lower()) and "EventTimeWatermark" in execution.logical().toJSON():
                 raise TidemillError(
                     "TM2103",
@@ -269,25 +265,28 @@ class Catalyst:
             raise TidemillError("TM2004", "the query does not resolve", got=got, hint="") from error
         nodes = with_zone(catalyst_expressions.read_plan(plan, json_text), self._zone)
         try:
-            levels, rows = self._limit(_LEVELS), self._limit(_ROWS)
-            limits = RecursionLimits(levels, None if rows is None else rows - 1)
+            limits = self._limits() if "UnionLoop" in json_text else DEFAULT_LIMITS
             node = catalyst_plan.read_plan(nodes, self._relations, self._marks, limits=limits)
         except TidemillError as error:
             raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
         check_size(node)
         for field in node.schema.fields:
             check_storable(field.type, YEAR_MONTH)
-        return Project(node, columns_of(node), _distinct_names(frame.columns))
+        return Project(node, columns_of(node), _distinct_names(json.loads(self._java.columns(execution))))
+
+    def _limits(self) -> RecursionLimits:
+        levels, rows = self._limit(_LEVELS), self._limit(_ROWS)
+        return RecursionLimits(levels, None if rows is None else rows - 1)
 
     def _limit(self, setting: str) -> int | None:
         """A setting of the session that the mill was opened with; -1 is no limit."""
         value = int(str(self._outer.conf.get(setting)))
         return None if value == -1 else value
 
-    def _optimized(self, execution: Any) -> tuple[Any, str | None]:
+    def _optimized(self, execution: Any) -> tuple[Any, str]:
         """The optimised plan with several DISTINCT aggregates left as they are, and nothing read from a cache.
 
-        With it comes its JSON, if it has been written already.
+        With it comes its JSON.
 
         Spark refuses to leave out the rule that turns them into an Expand, so where that has happened the
         optimizer's batches are run from here, without the rule.
@@ -299,7 +298,7 @@ class Catalyst:
             if _RULE_THAT_CANNOT_BE_EXCLUDED[1:] not in str(error):
                 raise
         else:
-            text = plan.toJSON()
+            text = self._java.json(plan)
             distinct = _EXPAND in text and '"name":"gid"' in text  # the column that the rule adds
             if not distinct and "InMemoryRelation" not in text:
                 return plan, text
@@ -307,22 +306,24 @@ class Catalyst:
         before = sessions.getActiveSession()
         sessions.setActiveSession(self._spark._jsparkSession)
         try:
-            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.normalized()), None
+            plan = _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.normalized())
+            return plan, self._java.json(plan)
         finally:
             if before.isDefined():
                 sessions.setActiveSession(before.get())
             else:
                 sessions.clearActiveSession()
 
-    def _check_deterministic(self, analyzed: Any, query: str, at: tuple[int, int]) -> None:
+    def _check_deterministic(self, execution: Any, query: str, at: tuple[int, int]) -> None:
         """TM2105 and TM2107 for functions of an analysed plan; TM2017 for a DataFrame of another time zone.
 
-        Spark takes longer to write a plan as JSON than to analyse it. A text, which has the time zone of this session,
-        is only looked into where Spark itself says that its plan has such a function.
+        A text, which has the time zone of this session, is only looked into where Spark itself says that its plan has
+        such a function.
         """
-        if query and analyzed.deterministic() and not any(map(analyzed.containsPattern, self._patterns)):
+        if query and not self._java.doubtful(execution):
             return
-        text = analyzed.toJSON()
+        analyzed = execution.analyzed()
+        text = self._java.json(analyzed)
         catalyst_frames.check_python(text)
         catalyst_frames.check_settings(text, self._zone)
         name = _changing(text)
@@ -385,87 +386,82 @@ def _run_batches(optimizer: Any, plan: Any) -> Any:
     return plan
 
 
-def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
+def _create_table(plan: Mapping[str, Any], source: Source, static: bool) -> CreateTable:
     fields = []
-    for column in elements(plan.columns()):
-        type_ = type_from_spark(json.loads(column.dataType().json()))
+    for column, spark_type, nullable in plan["columns"]:
+        type_ = type_from_spark(spark_type)
         check_storable(type_, DAY_TIME, YEAR_MONTH)
-        fields.append(Field(column.name(), type_, column.nullable()))
-    spec = plan.tableSpec()
-    if not spec.provider().isDefined():
+        fields.append(Field(column, type_, nullable))
+    if plan["provider"] is None:
         raise TidemillError(
             "TM2007",
             "a table needs a format",
             got=source.text.splitlines()[0][:80],
             hint="CREATE TABLE name (columns) USING csv OPTIONS (path '...')",
         )
-    options = _options(spec.optionExpression().options())
-    if spec.location().isDefined():
-        options["path"] = spec.location().get()
+    options = _options(plan["options"])
+    if plan["location"] is not None:
+        options["path"] = plan["location"]
     if static:
         options = {k: v for k, v in options.items() if k.lower() != "static"} | {"static": "true"}
-    name = _identifier(plan.name())
-    schema, format_ = Schema(tuple(fields)), spec.provider().get().lower()
-    return CreateTable(name, schema, format_, options, plan.ignoreIfExists(), _primary_key(spec.constraints()))
+    name = _identifier(plan["name"])
+    schema, format_ = Schema(tuple(fields)), plan["provider"].lower()
+    return CreateTable(name, schema, format_, options, plan["ifNotExists"], _primary_key(plan["constraints"]))
 
 
-def _primary_key(constraints: Any) -> tuple[str, ...]:
+def _primary_key(constraints: list[tuple[str, list[str]]]) -> tuple[str, ...]:
     """The columns of PRIMARY KEY, as written; Spark's parser allows it once."""
     names: tuple[str, ...] = ()
-    for constraint in elements(constraints):
-        if constraint.getClass().getSimpleName() != "PrimaryKeyConstraint":
+    for kind, columns in constraints:
+        if kind != "PrimaryKeyConstraint":
             raise TidemillError(
                 "TM2033",
                 "this constraint of a table is not supported",
-                got=constraint.getClass().getSimpleName(),
+                got=kind,
                 hint="PRIMARY KEY (columns) and NOT NULL are",
             )
-        names = tuple(map(str, elements(constraint.columns())))
+        names = tuple(columns)
     return names
 
 
-def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
-    found = string_map(plan.tableSpec().properties())
-    query = plan.originalText()
+def _create_view(plan: Mapping[str, Any], source: Source, or_replace: bool) -> CreateView:
+    query = plan["query"]
     at = source.place(max(0, source.text.rfind(query)))
-    return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
+    return CreateView(_identifier(plan["name"]), query, plan["properties"], plan["ifNotExists"], or_replace, at)
 
 
 def _altering(kind: str, name: str, changes: Mapping[str, str | None]) -> AlterSink | AlterView:
     return AlterSink(name, options=changes) if kind == "SINK" else AlterView(name, properties=changes)
 
 
-def _altered(plan: Any) -> str:
+def _altered(plan: Mapping[str, Any]) -> str:
     """The table of an ALTER TABLE."""
-    return str(plan.table().multipartIdentifier().apply(0)).lower()
+    return str(plan["name"][0]).lower()
 
 
-def _identifier(unresolved: Any) -> str:
-    parts = unresolved.nameParts()
-    if parts.size() != 1:
+def _identifier(parts: list[str]) -> str:
+    if len(parts) != 1:
         raise TidemillError(
             "TM2008",
             "names have one part",
-            got=".".join(elements(parts)),
+            got=".".join(parts),
             hint="a mill has one namespace: leave out the catalog and schema",
         )
-    return str(parts.apply(0)).lower()
+    return parts[0].lower()
 
 
-def _options(pairs: Any) -> dict[str, str]:
+def _options(given: list[tuple[str, Any, str]]) -> dict[str, str]:
     """Options as text, which Spark's parser has made literals."""
     options = {}
-    for pair in elements(pairs):
-        value = pair._2()
-        inner = value.value() if value.getClass().getSimpleName() == "Literal" else None
+    for name, inner, text in given:
         if inner is None:
             raise TidemillError(
                 "TM4003",
-                f"bad value of option {pair._1()}",
-                got=value.sql(),
+                f"bad value of option {name}",
+                got=text,
                 hint="write the value in quotes",
             )
-        options[pair._1()] = str(inner) if not isinstance(inner, bool) else str(inner).lower()
+        options[name] = str(inner) if not isinstance(inner, bool) else str(inner).lower()
     return options
 
 

@@ -42,13 +42,6 @@ def struct(spark: SparkSession, schema: Schema) -> StructType:
     return StructType.fromJson(json.loads(java_struct(spark, schema).json()))
 
 
-def empty_frame(session: SparkSession, schema: Schema) -> tuple[DataFrame, int]:
-    """A DataFrame without rows, and the id of the RDD that is its leaf."""
-    rows = session.sparkContext._jsc.emptyRDD().rdd()
-    frame = session._jsparkSession.internalCreateDataFrame(rows, java_struct(session, schema), False)
-    return DataFrame(frame, session), rows.id()
-
-
 def check_reads(session: SparkSession, text: str) -> None:
     """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``, TM2901 for what overflows Spark's stack.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemill.plan.catalyst.sessions import active_session
+from tidemill.plan.catalyst.planner import planner
 from tidemill.plan.sql.nesting import check_nesting
 
 
@@ -21,5 +21,4 @@ def parsed_plan(spark: SparkSession, text: str) -> Any:
         For one that Spark cannot parse.
     """
     check_nesting(text)
-    with active_session(spark):  # whose settings say whether ${...} is replaced
-        return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    return planner(spark).parsed(spark._jsparkSession, text)

@@ -438,7 +438,7 @@ def _same(node: JsonTree, group: JsonTree) -> bool:
     """Whether an expression is what is grouped by, if that is more than a column: Spark leaves some in both places."""
     if node.name != group.name or group.name == "AttributeReference":
         return False
-    return bool(node.fields["java"].semanticEquals(group.fields["java"]))
+    return bool(node.fields["java"].node.semanticEquals(group.fields["java"].node))
 
 
 def _is_replicate(tree: JsonTree) -> bool:

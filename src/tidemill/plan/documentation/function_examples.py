@@ -12,6 +12,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -23,6 +24,7 @@ from tidemill.plan.algebra.nodes import Scan
 from tidemill.plan.catalyst import plan as catalyst_plan
 from tidemill.plan.catalyst.analyser import check_classes
 from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
+from tidemill.plan.catalyst.planner import planner
 from tidemill.plan.documentation.aggregates import aggregates_table
 from tidemill.plan.documentation.function_reasons import BY_GROUP, CALLS, REASONS
 from tidemill.task.expressions import Expression
@@ -163,7 +165,7 @@ def _plan_batch(spark: SparkSession, part: list[_Scalar]) -> list[PlannedExample
     listed = ", ".join(f"struct({example.text}) AS e{n}" for n, example in enumerate(part))
     try:
         frame = spark.sql(f"SELECT {listed}")
-        nodes = read_plan(frame._jdf.queryExecution().optimizedPlan())
+        nodes = _nodes_of(spark, frame._jdf.queryExecution())
     except (PySparkException, Py4JError):
         if len(part) == 1:
             return _plan_query(spark, part[0].function, part[0].query)
@@ -185,11 +187,17 @@ def _plan_batch(spark: SparkSession, part: list[_Scalar]) -> list[PlannedExample
     return found
 
 
+def _nodes_of(spark: SparkSession, execution: Any) -> list[dict[str, Any]]:
+    """The optimised plan of a query."""
+    plan = execution.optimizedPlan()
+    return read_plan(plan, planner(spark).json(plan))
+
+
 def _plan_query(spark: SparkSession, function: SparkFunction, query: str) -> list[PlannedExample]:
     try:
         execution = spark.sql(query)._jdf.queryExecution()
         check_classes(execution.analyzed().toJSON())
-        catalyst_plan.read_plan(read_plan(execution.optimizedPlan()), {}, base=_BASE)
+        catalyst_plan.read_plan(_nodes_of(spark, execution), {}, base=_BASE)
     except TidemillError as error:
         function.refused.append((query, error))
     except (PySparkException, Py4JError) as error:

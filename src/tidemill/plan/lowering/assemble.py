@@ -8,9 +8,7 @@ and a lookup.
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tidemill.plan.algebra.identities import Identities, arrangement
 from tidemill.plan.algebra.nodes import (
@@ -42,9 +40,9 @@ from tidemill.plan.lowering.group_steps import Groups
 from tidemill.plan.lowering.join_steps import Joins
 from tidemill.plan.lowering.kept.kept_tables import append_only, kept_rows_plan
 from tidemill.plan.lowering.order_steps import top_rows, window
-from tidemill.plan.lowering.raw_filters import with_raw_filters
 from tidemill.plan.lowering.recursion_steps import recursion
 from tidemill.plan.lowering.scan_steps import Scans
+from tidemill.plan.lowering.step_list import StepList
 from tidemill.task.program import (
     Arrange,
     Concatenate,
@@ -85,10 +83,10 @@ class Assembler:
         for view in views:
             self._identities.give(view.root, view.names)
         self._program: Program | None = None
-        self._steps: list[Step] = []
-        self._memo: dict[tuple[Operation, tuple[Input, ...], int], int] = {}
+        self._state_tables: Mapping[str, StateTable] = {}
+        self._steps = StepList()
         self._demand = Demand(self.views, tables)
-        self._sinks: dict[str, list[int]] = {}
+        self._first: dict[str, bool] = {}
         self._lowering = ""
         self._placed: dict[Input, Placement] = {}
         self._lowered: dict[tuple[int, int, bool], tuple[Node, Input]] = {}
@@ -96,30 +94,60 @@ class Assembler:
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
         self.small = SmallSides(self.views, moving)
-        self._joins = Joins(self, self._static, self.small, self.views, tables)
+        self._begun: Collection[str] = ()
+        self._use()
+
+    def _use(self) -> None:
+        self._joins = Joins(self, self._static, self.small, self.views, self.tables)
         self._groups = Groups(self, self._static, self.small)
-        self._scans = Scans(self, self.views, tables, self._demand.columns)
+        self._scans = Scans(self, self.views, self.tables, self._demand.columns)
+
+    def extended(self, views: Sequence[ViewDefinition], tables: Mapping[str, TableSource]) -> Assembler | None:
+        """An assembler of more views and tables, which begins with the program of this one.
+
+        None where this one has no program yet, some of its views are not among them, or further ones change what is
+        done for them: by reading other columns of their tables, or changes of an aggregate that was only stored.
+        """
+        if self._program is None:
+            return None
+        made = Assembler(views, tables, None, self._identities)
+        if any(made.views.get(n) != v for n, v in self.views.items()):
+            return None
+        if any(tables.get(n) != t for n, t in self.tables.items()):
+            return None
+        demand, small = self._demand.extended(made.views, tables), self.small.extended(made.views)
+        if demand is None or small is None:
+            return None
+        made._demand, made.small, made._steps, made._begun = demand, small, self._steps.copy(), self.views
+        made._placed, made._first = self._placed.copy(), self._first.copy()
+        made._looked_up = {table: lags.copy() for table, lags in self._looked_up.items()}
+        made._use()
+        return made
 
     def program(self) -> Program:
         """The program of all views, assembled at the first call."""
         if self._program is None:
-            self._program = self._assembled()
+            self._program, self._state_tables = self._assembled()
         return self._program
 
-    def _assembled(self) -> Program:
+    def state_tables(self) -> Mapping[str, StateTable]:
+        """Tables written by the program, by id."""
+        self.program()
+        return self._state_tables
+
+    def _assembled(self) -> tuple[Program, dict[str, StateTable]]:
         self._demand.note()
         for source in self.tables.values():
             if source.kept is not None:
                 self._scans.table_scan(source.name)
         for view in self.views.values():
+            if view.name in self._begun:
+                continue
             self._lowering = view.name
             self._lowered.clear()  # each view notes for itself what it depends on
-            self._sinks[view.name] = []
             self.keep(self._store(view))
-        steps = with_raw_filters(self._with_views())
         limited = [v for v in self.views.values() if v.limits != (None, None)]
-        limits = tuple(ViewLimit(v.name, *v.limits, self._readers(v.name)) for v in limited)
-        return Program(steps, fingerprint_program(steps, limits), limits)
+        return self._steps.program(tuple(ViewLimit(v.name, *v.limits, self._readers(v.name)) for v in limited))
 
     def changes_of(self, name: str) -> tuple[tuple[Step, ...], Input]:
         """The steps that give the changes of a view's rows without storing them, and the one that does."""
@@ -127,7 +155,7 @@ class Assembler:
         view = self.views[name]
         self._lowering = name
         top = self.rows(view.root, view.created_at_epoch)
-        return tuple(self._steps), top
+        return self._steps.steps(), top
 
     def _readers(self, name: str) -> frozenset[str]:
         """The views that read a view, directly or not."""
@@ -165,10 +193,12 @@ class Assembler:
         An aggregate without GROUP BY gives a row over nothing. At the top of a view the reader makes it; below
         the top an epoch must have run.
         """
-        _, top = finishing(self.views[name].root)
-        stored = isinstance(top, Aggregate) and not finishing_can_fail(self.views[name].root)
-        below = summed(top) if isinstance(top, Aggregate) and stored else (top,)
-        return any(self._gives_first_row(node) for node in below)
+        if name not in self._first:
+            _, top = finishing(self.views[name].root)
+            stored = isinstance(top, Aggregate) and not finishing_can_fail(self.views[name].root)
+            below = summed(top) if isinstance(top, Aggregate) and stored else (top,)
+            self._first[name] = any(self._gives_first_row(node) for node in below)
+        return self._first[name]
 
     def _gives_first_row(self, node: Node) -> bool:
         if isinstance(node, Aggregate) and not node.keys:
@@ -310,7 +340,7 @@ class Assembler:
 
     def keep(self, step: int) -> None:
         """The view being lowered depends on this step, which nothing reads."""
-        self._sinks.setdefault(self._lowering, []).append(step)
+        self._steps.keep(self._lowering, step)
 
     def identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
@@ -325,34 +355,8 @@ class Assembler:
 
     def add(self, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int, *moves: bool) -> int:
         """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""
-        key = (operation, inputs, created_at_epoch)
-        if key not in self._memo:
-            moved = moves * len(inputs) if len(moves) == 1 else moves or (False,) * len(inputs)
-            depths = (self._steps[i.step].depth + m for i, m in zip(inputs, moved, strict=True))
-            depth = max(depths, default=0)
-            self._memo[key] = len(self._steps)
-            self._steps.append(Step(operation, inputs, depth, created_at_epoch, frozenset()))
-        return self._memo[key]
-
-    def _with_views(self) -> tuple[Step, ...]:
-        """Each step with the views that depend on it."""
-        views: list[set[str]] = [set() for _ in self._steps]
-        for name, sinks in self._sinks.items():
-            stack = list(sinks)
-            while stack:
-                at = stack.pop()
-                if name not in views[at]:
-                    views[at].add(name)
-                    stack += [i.step for i in self._steps[at].inputs]
-        return tuple(
-            Step(s.operation, s.inputs, s.depth, s.created_at_epoch, frozenset(v))
-            for s, v in zip(self._steps, views, strict=True)
-        )
-
-
-def fingerprint_program(steps: tuple[Step, ...], limits: tuple[ViewLimit, ...]) -> str:
-    """Names a program among all that a worker process may meet."""
-    return hashlib.sha256(pickle.dumps((steps, limits))).hexdigest()[:16]
+        moved = moves * len(inputs) if len(moves) == 1 else moves or (False,) * len(inputs)
+        return self._steps.add(operation, inputs, created_at_epoch, moved)
 
 
 def state_tables(program: Program, view: str | None = None) -> dict[str, StateTable]:

@@ -27,7 +27,7 @@ class Assemblers:
 
         The former is the same one again when nothing has changed that plans depend on.
         """
-        definitions = [v.definition() for v in views]
+        definitions = [v.definition for v in views]
         sources = {t.name: t.source() for t in tables.values()}
         if moving is not None:
             return Assembler(definitions, sources, moving, self._identities)
@@ -35,6 +35,14 @@ class Assemblers:
         if at is not None:
             found = self._kept.pop(at)
         else:
-            found = (definitions, sources, Assembler(definitions, sources, None, self._identities))
+            found = (definitions, sources, self._made(definitions, sources))
         self._kept = [found, *self._kept[: _MOST - 1]]
         return found[2]
+
+    def _made(self, definitions: list[ViewDefinition], sources: dict[str, TableSource]) -> Assembler:
+        """An assembler that goes on from one that is kept, if it can."""
+        for before, _, assembler in self._kept:
+            extended = assembler.extended(definitions, sources) if before else None
+            if extended is not None:
+                return extended
+        return Assembler(definitions, sources, None, self._identities)

@@ -20,6 +20,7 @@ from tidemill.runtime.catalog.pause import Pause
 from tidemill.runtime.catalog.sinks import Sink, sink_from_json
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
+from tidemill.state.versions.fragments import Fragment
 from tidemill.task.program import ReadPlan
 from tidemill.zones import UTC, check_zone
 
@@ -83,12 +84,12 @@ class View:
             return self
         return replace(self, query=self.coming.query, root=self.coming.root, properties=self.coming.properties)
 
-    @property
+    @cached_property
     def reads_history(self) -> bool:
         """Whether it has rows that were admitted before it was created."""
         return value_of(POSITION, self.properties) != TAIL
 
-    @property
+    @cached_property
     def group(self) -> int:
         """Names the views that share work: those created at one epoch, and a view without history alone.
 
@@ -96,6 +97,12 @@ class View:
         """
         return self.created_at_epoch if self.reads_history else -int(self.uid.rpartition("#")[2])
 
+    @cached_property
+    def stored(self) -> Fragment:
+        """As manifests have it: every checkpoint writes all views."""
+        return _view_to_json(self)
+
+    @cached_property
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
         time, memory = (value_of(limit, self.properties) for limit in (MAX_TASK_TIME, MAX_TASK_MEMORY))
@@ -323,7 +330,7 @@ class Catalog:
 
     def tables_read_by(self, root: Node) -> set[str]:
         """The tables that a query reads itself, not through another view."""
-        return self.tables.keys() & _read_by(root)
+        return self.tables.keys() & read_by(root)
 
     def histories(self) -> set[tuple[str, int]]:
         """Tables of which views read history, each with the group of such a view."""
@@ -331,7 +338,7 @@ class Catalog:
 
     def history_read_by(self, view: View) -> set[str]:
         """Tables whose rows before the creation of a view are read again for it; of a view without history, static."""
-        tables = self.tables_read_by(view.root) - self.kept_tables()
+        tables = self.tables_read_by(view.root) - self.kept_tables
         return tables if view.reads_history else {t for t in tables if self.tables[t].static}
 
     def priorities(self) -> dict[tuple[str, int], int]:
@@ -343,9 +350,10 @@ class Catalog:
                 found[key] = max(found.get(key, 1), value_of(PRIORITY, view.properties))
         return found
 
-    def kept_tables(self) -> set[str]:
+    @cached_property
+    def kept_tables(self) -> frozenset[str]:
         """Tables whose rows are kept, so that no view reads their files again."""
-        return {t.name for t in self.tables.values() if t.kept}
+        return frozenset(t.name for t in self.tables.values() if t.kept)
 
     def readable_tables(self) -> set[str]:
         """Tables that can be read like views."""
@@ -353,13 +361,20 @@ class Catalog:
 
     def begins_with_snapshot(self, view: View) -> bool:
         """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
-        epochs = [self.all_views[n].created_at_epoch for n in self.views_read_by(view.root)]
-        epochs += [self.tables[n].created_at_epoch for n in self.tables_read_by(view.root) & self.kept_tables()]
-        return any(epoch < view.created_at_epoch for epoch in epochs)
+        for name in read_by(view.root):
+            if name in self.all_views:
+                created_at_epoch = self.all_views[name].created_at_epoch
+            elif name in self.kept_tables:
+                created_at_epoch = self.tables[name].created_at_epoch
+            else:
+                continue
+            if created_at_epoch < view.created_at_epoch:
+                return True
+        return False
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
-        return self.all_views.keys() & _read_by(root)
+        return self.all_views.keys() & read_by(root)
 
     def check_reads_no_failed(self, root: Node) -> None:
         """TM2015 when a query reads a view that is failed or failing, TM2063 when it reads one that is paused."""
@@ -425,10 +440,10 @@ class Catalog:
         """As stored in a manifest: without secrets, which the script or the environment gives again."""
         return {
             "tables": [t.to_json() for t in self.tables.values()],
-            "views": [_view_to_json(v) for v in self.views.values()],
+            "views": [v.stored for v in self.views.values()],
             "next_uid": self.next_uid,
-            "pending": [_view_to_json(v) for v in self.pending.values()],
-            "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
+            "pending": [v.stored for v in self.pending.values()],
+            "former": [{"view": f.view.stored, "until": f.until} for f in self.former],
             "time_zone": self.time_zone,
             "sinks": [s.to_json() for s in self.sinks.values()],
             "adaptors": [a.to_json() for a in self.adaptors.values()],
@@ -468,28 +483,21 @@ _STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refus
 _READ: NodeMemo[frozenset[str]] = NodeMemo()
 
 
-def _read_by(root: Node) -> frozenset[str]:
+def read_by(root: Node) -> frozenset[str]:
     """What a plan reads; remembered, since each statement asks it of each view."""
     found = _READ.get(root)
     return _READ.put(root, frozenset(relations(root))) if found is None else found
 
 
-def _view_to_json(view: View) -> dict[str, Any]:
+def _view_to_json(view: View) -> Fragment:
     plain = {stored: getattr(view, name) for name, stored in _STORED.items()}
     maps: dict[str, Any] = {"properties": dict(view.properties), "sizes": dict(view.sizes)}
     maps |= {"failing": vars(view.failing)} | ({"paused": vars(view.paused)} if view.paused else {})
-    encoded = _ENCODED.get(view.root)
-    if encoded is None or encoded[0] is not view.read:
-        plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
-        encoded = _ENCODED.put(view.root, (view.read, plans))
+    plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
     if view.coming is not None:
         properties = dict(view.coming.properties)
         maps["coming"] = {"query": view.coming.query, "root": codec.encode(view.coming.root), "properties": properties}
-    return {**plain, **maps, **encoded[1], "node_names": list(view.node_names)}
-
-
-_ENCODED: NodeMemo[tuple[ReadPlan | None, dict[str, Any]]] = NodeMemo()
-"""A cache of encoded views: every checkpoint writes them."""
+    return Fragment({**plain, **maps, **plans, "node_names": list(view.node_names)})
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:

@@ -103,7 +103,7 @@ def checked_root(catalog: Catalog, statement: CreateView, frame: DataFrame | Non
 
 def _check_tail(catalog: Catalog, name: str, root: Node) -> None:
     """TM2064 for a view without history over a table that may delete rows of its history."""
-    deleting = [t for t in sorted(catalog.tables_read_by(root) - catalog.kept_tables()) if catalog.tables[t].op_column]
+    deleting = [t for t in sorted(catalog.tables_read_by(root) - catalog.kept_tables) if catalog.tables[t].op_column]
     if deleting:
         raise TidemillError(
             "TM2064",

@@ -32,10 +32,10 @@ def explained(catalog: Catalog, root: Node, created_at_epoch: int, size_of: Call
     """The plan of a query's algebra, were it created after an epoch; ``size_of`` as in :mod:`small_tables`."""
     catalog = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, "", root, created_at_epoch)})
     catalog = small_tables.with_sizes(with_names(catalog), created_at_epoch, size_of)
-    return explained_beside(catalog, catalog.views[QUERY].definition())
+    return explained_beside(catalog, catalog.views[QUERY].definition)
 
 
 def explained_beside(catalog: Catalog, query: ViewDefinition) -> str:
     """The plan of a view, or of a query, among the views of a catalogue."""
-    views = [v.definition() for v in catalog.active_views()]
+    views = [v.definition for v in catalog.active_views()]
     return explain(views, {t.name: t.source() for t in catalog.tables.values()}, query)

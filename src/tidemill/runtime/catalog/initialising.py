@@ -8,7 +8,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog import replacements
-from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.catalog.catalog import Catalog, read_by
 
 
 def initialising(
@@ -27,10 +27,10 @@ def initialising(
     """
     found: dict[str, int] = {}
     for view in catalog.active_views():
-        upstream = catalog.views_read_by(view.root)
-        behind = remaining.get(view.group, 0) + sum(found.get(n, 0) for n in upstream)
-        waits = view.name in not_begun and (catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name))
-        if behind or waits or any(n in found for n in upstream):
+        upstream = [name for name in read_by(view.root) if name in found]
+        behind = remaining.get(view.group, 0) + sum(found[name] for name in upstream)
+        waits = view.name in not_begun and (assembler.begins_with_rows(view.name) or catalog.begins_with_snapshot(view))
+        if behind or waits or upstream:
             found[view.name] = behind
     return found
 
@@ -43,7 +43,7 @@ def without_history(catalog: Catalog, lost: Mapping[tuple[str, int], TidemillErr
     lost : mapping
         By table and group of views.
     """
-    definitions = {v.name: v.definition() for v in catalog.all_views.values()}
+    definitions = {v.name: v.definition for v in catalog.all_views.values()}
     messages = {}
     for view in catalog.active_views():
         errors = [lost[t, view.group] for t in base_tables(view.root, definitions) if (t, view.group) in lost]

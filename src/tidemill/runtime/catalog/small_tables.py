@@ -38,7 +38,7 @@ def with_sizes(catalog: Catalog, created_at_epoch: int, size_of: Callable[[str],
                 known[table] = size_of(table) if forced is None else 0 if forced else None
         return replace(view, sizes={t: known[t] for t in sorted(base_tables(view.root, definitions))})
 
-    definitions = {v.name: v.definition() for v in catalog.all_views.values()}
+    definitions = {v.name: v.definition for v in catalog.all_views.values()}
     return catalog.map_views(noted)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.plan.explain.column_names import table_columns
-from tidemill.plan.lowering.assemble import state_tables
+from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.assemblers import Assemblers
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
 from tidemill.runtime.tables.table import STORED_ERRORS, source_tables
-from tidemill.task.program import Program, StateTable
+from tidemill.task.program import StateTable
 
 
 def stored_tables(catalog: Catalog, assemblers: Assemblers | None = None) -> dict[str, StateTable]:
@@ -23,8 +23,8 @@ def stored_tables(catalog: Catalog, assemblers: Assemblers | None = None) -> dic
         May have assembled the catalog's views already.
     """
     found: dict[str, StateTable] = {}
-    for program in _programs(catalog, assemblers or Assemblers()):
-        found.update(state_tables(program))
+    for assembler in _assemblers(catalog, assemblers or Assemblers()):
+        found.update(assembler.state_tables())
     for table in catalog.tables.values():
         found |= {t.id: t for t in source_tables(table)}
     return found
@@ -33,8 +33,8 @@ def stored_tables(catalog: Catalog, assemblers: Assemblers | None = None) -> dic
 def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """The names of the key columns of state tables, by id, as far as the plan knows them."""
     found: dict[str, tuple[str, ...]] = {}
-    for program in _programs(catalog, Assemblers()):
-        found.update(table_columns(program))
+    for assembler in _assemblers(catalog, Assemblers()):
+        found.update(table_columns(assembler.program()))
     for views in (catalog.all_views, *replacements.former_groups(catalog)):
         found |= {f"view:{v.uid}": v.root.schema.names for v in views.values() if f"view:{v.uid}" in found}
     for table in catalog.tables.values():
@@ -45,6 +45,6 @@ def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _programs(catalog: Catalog, assemblers: Assemblers) -> Iterator[Program]:
+def _assemblers(catalog: Catalog, assemblers: Assemblers) -> Iterator[Assembler]:
     for views in (catalog.all_views, *replacements.former_groups(catalog)):
-        yield assemblers.of(views.values(), catalog.tables).program()
+        yield assemblers.of(views.values(), catalog.tables)

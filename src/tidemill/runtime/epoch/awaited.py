@@ -12,7 +12,7 @@ from tidemill.runtime.tables.table import Table
 
 def is_awaited(catalog: Catalog, arrivals: Sockets) -> bool:
     """Whether a view reads standard input that is still open, or generated rows not all of which have come."""
-    read = set(catalog.kept_tables())
+    read = set(catalog.kept_tables)
     for view in catalog.active_views():
         read |= catalog.tables_read_by(view.root)
     return any(arrivals.awaits_end(name) or _grows(catalog.tables[name]) for name in read)

@@ -98,6 +98,7 @@ class MillState:
         self._stored = partial(stored_tables, assemblers=self._assemblers)
         self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
         self._outgrown = small_tables.Outgrown(settings.broadcast_bytes)
+        self._initialising: tuple[Catalog, tuple[dict[int, int], frozenset[str]], dict[str, int]] | None = None
         self._catalog_json: tuple[Catalog, dict[str, Any]] | None = None
         self._task_memory = share_of_task(settings.memory_bytes, slots + self._resident_tasks)
         policy = Policy(settings.compact_after, settings.compact_bytes).within(self._task_memory)
@@ -170,7 +171,7 @@ class MillState:
     def explain_view(self, name: str) -> str:
         """The incremental plan of a view as text."""
         catalog = self.published.catalog
-        return explained_beside(catalog, catalog.views[name].definition())
+        return explained_beside(catalog, catalog.views[name].definition)
 
     def _publish(self) -> None:
         """Let readers see what is sealed now."""
@@ -215,8 +216,13 @@ class MillState:
     def _initialising_of(self, catalog: Catalog) -> dict[str, int]:
         """Views that do not have their whole history yet, with the bytes of it that remain."""
         remaining = self._intake.history_remaining()
-        nothing = not remaining and not self._not_begun
-        return {} if nothing else initialising(catalog, self._assembler(catalog), remaining, self._not_begun)
+        if not remaining and not self._not_begun:
+            return {}
+        known, asked = self._initialising, (remaining, frozenset(self._not_begun))
+        if known is None or known[0] is not catalog or known[1] != asked:
+            known = catalog, asked, initialising(catalog, self._assembler(catalog), *asked)
+            self._initialising = known
+        return known[2]
 
     def _noting_complete(self, catalog: Catalog) -> Catalog:
         """The catalog with the newest epoch noted for views that have become complete."""

@@ -109,7 +109,7 @@ class Snapshot:
         from tidemill.plan.lowering.assemble import Assembler
 
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
-        plan = Assembler([v.definition() for v in views.values()], sources).read_plan(name)
+        plan = Assembler([v.definition for v in views.values()], sources).read_plan(name)
         if usual:
             self.plans[name] = plan
         return plan

@@ -110,7 +110,7 @@ class Programs:
         kept = self._assembled
         if kept is not None and kept[0] is catalog:
             return kept[1]
-        views = [v.definition() for v in catalog.active_views()]
+        views = [v.definition for v in catalog.active_views()]
         made = Assembler(views, {t.name: t.source() for t in catalog.tables.values()}, frozenset())
         made.program()
         self._assembled = catalog, made

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tidemill.errors import TidemillError
+from tidemill.state.versions.fragments import Fragment, to_text
 from tidemill.state.versions.lease import READERS
 from tidemill.state.versions.objects import Objects, UncertainError, advice
 from tidemill.state.versions.version import Version
@@ -176,15 +177,8 @@ class ManifestLog:
             TM1003 when another process published that number first: this one is fenced and must stop. TM1014 when it
             cannot be written.
         """
-        body = json.dumps(
-            {
-                "format": FORMAT_VERSION,
-                "writer": self.writer,
-                "version": version.to_json(),
-                "catalog": catalog,
-            },
-            separators=(",", ":"),
-        ).encode()
+        head = {"format": FORMAT_VERSION, "writer": self.writer}
+        body = to_text({**head, "version": Fragment(version.to_json()), "catalog": catalog}).encode()
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
         try:
             number = self._next(number)

@@ -1,6 +1,6 @@
 """Catalyst's scalar expressions, read as JSON, become :mod:`tidemill.task.expressions` trees.
 
-Read the tree with :func:`read_plan` or :func:`read_expression`: plain JSON does not tell ``CAST`` from
+Read the tree with :func:`read_plan`: plain JSON does not tell ``CAST`` from
 ``try_cast`` and is refused where that matters.
 """
 
@@ -49,7 +49,7 @@ from tidemill.plan.catalyst.expressions.time import TIME_RULES
 from tidemill.plan.catalyst.expressions.variant import VARIANT_RULES, no_column, variant_as
 from tidemill.plan.catalyst.expressions.zones import in_zone, zone_option
 from tidemill.plan.catalyst.trees.places import passing
-from tidemill.plan.catalyst.trees.tree import TRANSLATED, JsonTree, read_expression, read_plan, tree
+from tidemill.plan.catalyst.trees.tree import TRANSLATED, JsonTree, read_plan, tree
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression, Literal, Ref
 from tidemill.task.functions.cast import cast_can_fail, castable, counts_in_zone
@@ -57,7 +57,7 @@ from tidemill.task.functions.documents.variant import VARIANT
 from tidemill.task.functions.numbers.decimal_types import arithmetic_type, rounded_type
 from tidemill.task.functions.text import java_patterns, patterns
 
-__all__ = ["JsonTree", "read_expression", "read_plan", "translate", "tree"]
+__all__ = ["JsonTree", "read_plan", "translate", "tree"]
 
 
 def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
@@ -66,7 +66,7 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
     Parameters
     ----------
     node : JsonTree
-        From :func:`read_expression`, or :func:`tree` of a list in :func:`read_plan`.
+        From :func:`tree` of a list in :func:`read_plan`.
     inputs : mapping
         Position of the input column of each ``exprId``.
 

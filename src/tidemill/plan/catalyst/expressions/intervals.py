@@ -67,7 +67,7 @@ def fields_of(node: JsonTree) -> tuple[str, str]:
     """The first and the last field of an interval's type."""
     kind = node.fields.get("dataType")
     if not (isinstance(kind, str) and kind.startswith("interval ")):
-        kind = node.fields["java"].dataType().typeName()
+        kind = node.fields["java"].node.dataType().typeName()
     words = kind.split()
     return words[1], words[-1]
 

@@ -121,7 +121,7 @@ def _check_written(type_: pa.DataType) -> None:
 
 def schema_of(node: JsonTree, to: Translator) -> Expression:
     """``schema_of_json`` and ``schema_of_csv``, whose arguments are constants: what Catalyst says."""
-    return Literal(str(node.fields["java"].eval(None)), pa.string())
+    return Literal(str(node.fields["java"].node.eval(None)), pa.string())
 
 
 JSON_RULES: dict[str, Rule] = {

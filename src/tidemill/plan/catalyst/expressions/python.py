@@ -36,7 +36,7 @@ def _python_udf(node: JsonTree, to: Translator) -> Expression:
         )
     if not args:
         raise refused(name, "it has no arguments", "write a constant")
-    java = node.fields["java"].func()
+    java = node.fields["java"].node.func()
     if java.broadcastVars().size():
         raise refused(name, "it uses a broadcast variable", "let it use a constant")
     command = bytes(java.command().unsafeArray())

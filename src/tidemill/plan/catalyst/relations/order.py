@@ -180,7 +180,7 @@ def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
             hint="min_by, max_by, or array_sort(collect_list(struct(order, value)))",
         )
         if "java" in call.fields:
-            error.passed.append((call.fields["java"], False))
+            error.passed.append((call.fields["java"].node, False))
         raise error
 
 

@@ -24,8 +24,7 @@ from tidemill.task.program.window_calls import Frame, WindowCall
 
 def is_session(group: JsonTree) -> bool:
     """Whether a column to group by is a window of ``session_window``, which its metadata says under whatever name."""
-    java = group.fields.get("java")
-    return group.name == "AttributeReference" and java is not None and "essionWindow" in java.metadata().json()
+    return group.name == "AttributeReference" and any("essionWindow" in key for key in group.fields["metadata"])
 
 
 def merge_sessions(child: Node, session: int, keys: list[Expression]) -> tuple[Node, tuple[Expression, Expression]]:

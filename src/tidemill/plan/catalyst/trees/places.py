@@ -27,7 +27,7 @@ def passing(node: JsonTree) -> Iterator[None]:
     except TidemillError as error:
         java = node.fields.get("java")
         if java is not None:
-            error.passed.append((java, _is_plan(node)))
+            error.passed.append((java.node, _is_plan(node)))
         raise
 
 

@@ -1,17 +1,47 @@
-"""Catalyst expression trees, rebuilt from the JSON that Spark prints.
+"""Catalyst expression trees, rebuilt from the JSON that is written of Spark's plans.
 
-``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the bytes of
-binary constants, the lists of ``InSet`` and ``PivotFirst``, the escape character of LIKE, the options of from_json.
-:func:`read_plan` and :func:`read_expression` ask the Java objects for exactly these, and for the id of the RDD at each
-leaf.
+``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the escape character of
+LIKE, the id of the RDD at each leaf, which ``planner.java`` writes too; and the bytes of binary constants, the lists of
+``InSet`` and ``PivotFirst``, the options of from_json. :func:`read_plan` asks the Java objects for exactly these.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+
+class InJava:
+    """A node in the JVM, which is fetched when it is asked for: most never are.
+
+    Parameters
+    ----------
+    fetch : callable
+        Gives the node.
+    """
+
+    def __init__(self, fetch: Callable[[], Any]) -> None:
+        self._fetch = fetch
+
+    @cached_property
+    def node(self) -> Any:
+        """The node."""
+        return self._fetch()
+
+    def child(self, position: int) -> InJava:
+        """One of its children."""
+        return InJava(lambda: self.node.children().apply(position))
+
+    def expression(self, position: int) -> InJava:
+        """One of the expressions of a node of a plan."""
+        return InJava(lambda: self.node.expressions().apply(position))
+
+    def plan(self) -> InJava:
+        """The plan of a subquery."""
+        return InJava(lambda: self.node.plan())
 
 
 @dataclass(frozen=True)
@@ -23,7 +53,7 @@ class JsonTree:
     name : str
         The class without its package, e.g. ``GreaterThan``.
     fields : dict
-        Every JSON field of the node; ``java`` is the node in the JVM, where there is one.
+        Every JSON field of the node; ``java`` is the node in the JVM (:class:`InJava`), where there is one.
     children : tuple of JsonTree
         In Catalyst's order.
     """
@@ -42,7 +72,7 @@ TRANSLATED = "Translated"
 """The name of a node that contains an expression of :mod:`tidemill.task.expressions`."""
 
 
-def translated(expression: Any, java: Any = None) -> JsonTree:
+def translated(expression: Any, java: InJava | None = None) -> JsonTree:
     """A node that replaces what has been translated already, and the node in the JVM that it was."""
     return JsonTree(TRANSLATED, {"expression": expression, "java": java}, ())
 
@@ -80,20 +110,13 @@ def aggregate_calls(node: JsonTree) -> list[JsonTree]:
     )
 
 
-def read_expression(expression: Any) -> JsonTree:
-    """The tree of a Java ``Expression``, with the fields that its JSON leaves out."""
-    nodes = json.loads(expression.toJSON())
-    _complete(nodes, expression)
-    return tree(nodes)
+def read_plan(plan: Any, text: str) -> list[dict[str, Any]]:
+    """The nodes of a Java ``LogicalPlan``, with what its JSON leaves out.
 
-
-def read_plan(plan: Any, text: str | None = None) -> list[dict[str, Any]]:
-    """``json.loads(plan.toJSON())`` of a Java ``LogicalPlan``, with what the JSON of expressions leaves out.
-
-    ``text`` is ``plan.toJSON()`` where the caller has it: Spark takes tens of milliseconds to write it.
+    ``text`` is the JSON that ``planner.java`` has written of the plan.
     """
-    nodes: list[dict[str, Any]] = json.loads(plan.toJSON() if text is None else text)
-    _complete_plan(iter(nodes), plan)
+    nodes: list[dict[str, Any]] = json.loads(text)
+    _complete_plan(iter(nodes), InJava(lambda: plan))
     return nodes
 
 
@@ -104,37 +127,22 @@ def elements(sequence: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def _nth(sequence: Any, count: int) -> Iterator[Any]:
-    """The elements of a ``Seq`` of Scala of known length, with one call of Java for each instead of two."""
-    return (sequence.apply(i) for i in range(count))
-
-
-def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
+def _complete_plan(nodes: Iterator[dict[str, Any]], java: InJava) -> None:
     fields = next(nodes)
-    fields["java"] = plan
-    if fields["class"].endswith(".LogicalRDD"):
-        fields["rddId"] = plan.rdd().id()
-        fields["rddName"] = plan.rdd().name()
-    elif fields["class"].endswith(".LocalRelation"):
+    fields["java"] = java
+    if fields["class"].endswith(".LocalRelation"):
+        plan = java.node
         types = [attribute.dataType() for attribute in elements(plan.output())]
         fields["rows"] = [[_java_part(row, i, type_) for i, type_ in enumerate(types)] for row in elements(plan.data())]
     elif fields["class"].endswith(".UnionLoop"):
+        plan = java.node
         fields["outputIds"] = [int(a.exprId().id()) for a in elements(plan.output())]
         fields["maxDepth"] = plan.maxDepth().get() if plan.maxDepth().isDefined() else None
         fields["mostRows"] = plan.limit().get() if plan.limit().isDefined() else None
-    elif fields["class"].endswith(".Generate"):
-        fields["keptIds"] = [int(a.exprId().id()) for a in elements(plan.requiredChildOutput())]
-    elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know
-        rows = elements(plan.projections())
-        fields["projections"] = [[json.loads(e.toJSON()) for e in elements(row)] for row in rows]
-    listed = list(_expression_lists(fields))
-    if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
-        expressions = plan.expressions()
-        for nodes_, expression in zip(listed, _nth(expressions, expressions.size()), strict=True):
-            _complete(nodes_, expression)
-    if fields["num-children"]:
-        for child in _nth(plan.children(), fields["num-children"]):
-            _complete_plan(nodes, child)
+    for position, listed in enumerate(list(_expression_lists(fields))):
+        _complete(listed, java.expression(position))
+    for position in range(fields["num-children"]):
+        _complete_plan(nodes, java.child(position))
 
 
 def _expression_lists(value: Any) -> Iterator[list[dict[str, Any]]]:
@@ -152,45 +160,38 @@ def _expression_lists(value: Any) -> Iterator[list[dict[str, Any]]]:
                 yield from _expression_lists(inner)
 
 
-def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
+def _complete(nodes: list[dict[str, Any]], java: InJava) -> None:
     remaining = iter(nodes)
 
-    def visit(java: Any) -> None:
+    def visit(java: InJava) -> None:
         fields = next(remaining)
         fields["java"] = java
         name = fields["class"].rsplit(".", 1)[-1]
-        if "evalMode" in fields:
-            fields["evalMode"] = java.evalMode().toString()
-        elif "evalContext" in fields:
-            fields["evalMode"] = java.evalContext().evalMode().toString()
-        if "escapeChar" in fields:
-            fields["escapeChar"] = str(java.escapeChar())
         if name == "InSet":
-            fields["hset"] = [_java_value(value) for value in elements(java.hset())]
+            fields["hset"] = [_java_value(value) for value in elements(java.node.hset())]
         elif name in ("LikeAll", "LikeAny", "NotLikeAll", "NotLikeAny"):
-            fields["patterns"] = [_java_value(value) for value in elements(java.patterns())]
+            fields["patterns"] = [_java_value(value) for value in elements(java.node.patterns())]
         elif name == "Literal" and fields["dataType"] in ("binary", "timestamp"):
-            fields["value"] = java.value()  # JSON has a text in the time zone of some session
-        elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
-            fields["nested"] = _java_nested(java.value(), java.dataType())
+            fields["value"] = java.node.value()  # JSON has a text in the time zone of some session
+        elif name == "Literal" and isinstance(fields["dataType"], dict) and fields["value"] is not None:
+            fields["nested"] = _java_nested(java.node.value(), java.node.dataType())
         elif name == "Literal" and fields["dataType"] == "object" and evaluator(fields) in _WITH_OPTIONS:
-            fields["options"] = string_map(java.value().options())
-            zone = java.value().timeZoneId()
+            fields["options"] = string_map(java.node.value().options())
+            zone = java.node.value().timeZoneId()
             fields["timeZoneId"] = zone.get() if zone.isDefined() else None
         elif name in _WITH_OPTIONS:
-            fields["options"] = string_map(java.options())
+            fields["options"] = string_map(java.node.options())
         elif name == "PivotFirst":
-            type_ = java.pivotColumn().dataType()
+            type_ = java.node.pivotColumn().dataType()
             fields["pivotColumnValues"] = [
-                None if v is None else _java_nested(v, type_) for v in elements(java.pivotColumnValues())
+                None if v is None else _java_nested(v, type_) for v in elements(java.node.pivotColumnValues())
             ]
-        elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
+        elif isinstance(fields.get("plan"), list):
             _complete_plan(iter(fields["plan"]), java.plan())
-        if fields["num-children"]:
-            for child in _nth(java.children(), fields["num-children"]):
-                visit(child)
+        for position in range(fields["num-children"]):
+            visit(java.child(position))
 
-    visit(expression)
+    visit(java)
 
 
 _WITH_OPTIONS = frozenset(

@@ -24,25 +24,37 @@ class Demand:
     def __init__(self, views: Mapping[str, ViewDefinition], tables: Mapping[str, TableSource]) -> None:
         self._views = views
         self._tables = tables
-        self._noted = False
+        self._noted: set[str] = set()
         self.columns: dict[str, tuple[str, ...]] = {}
         self.changing: set[tuple[Aggregate, int]] = set()
+        self._stored: set[tuple[Aggregate, int]] = set()
 
     def note(self) -> None:
-        """Visit all views, once."""
-        if self._noted:
-            return
-        self._noted = True
+        """Visit all views, each once."""
         for source in self._tables.values():
             if source.kept is not None:
                 self.columns[source.name] = source.kept.rows.names
         for view in self._views.values():
+            if view.name in self._noted:
+                continue
+            self._noted.add(view.name)
             self._note_columns(view.root)
             _, top = finishing(view.root)
             if isinstance(top, Aggregate) and not finishing_can_fail(view.root):
+                self._stored.add((top, view.created_at_epoch))
                 self._note_below(top, view.created_at_epoch)
             else:
                 self._note_changes(top, view.created_at_epoch)
+
+    def extended(self, views: Mapping[str, ViewDefinition], tables: Mapping[str, TableSource]) -> Demand | None:
+        """That of further views and tables too; None where it changes what is demanded for the views so far."""
+        made = Demand(views, tables)
+        made._noted, made._stored = self._noted.copy(), self._stored.copy()
+        made.columns, made.changing = self.columns.copy(), self.changing.copy()
+        made.note()
+        if any(made.columns[table] != columns for table, columns in self.columns.items()):
+            return None
+        return None if (made.changing - self.changing) & self._stored else made
 
     def _note_columns(self, node: Node) -> None:
         """Columns of each table in use, in the table's order."""

@@ -49,6 +49,17 @@ class SmallSides:
         self.tables: set[str] = set()
         self.looked_up: set[str] = set()
 
+    def extended(self, views: Mapping[str, ViewDefinition]) -> SmallSides | None:
+        """That of further views too; None where these say more about the sizes of tables that the others read."""
+        made = SmallSides(views, self._moving)
+        made.tables, made.looked_up = self.tables.copy(), self.looked_up.copy()
+        unsized = {v.created_at_epoch for v in self._views.values() if not v.sizes and relations(v.root)}
+        for epoch, before in self._sizes.items():
+            now = made._sizes[epoch]
+            if any(now[table] != size for table, size in before.items()) or (epoch in unsized and now != before):
+                return None
+        return made
+
     def side(self, node: Join | SemiJoin | Pairs, created_at_epoch: int) -> int | None:
         """The side (0 left, 1 right) that is small; None where there is none. Of a semi join only the right one."""
         only_right = isinstance(node, SemiJoin) or (
