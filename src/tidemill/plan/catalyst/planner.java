@@ -1,5 +1,5 @@
 // What Tidemill asks of Spark in Java, each with one call. Spark's code generator compiles the body of this class
-// (sessions.py), so it is the Java that Janino knows: no lambdas, no generic types.
+// (planner.py), so it is the Java that Janino knows: no lambdas, no generic types.
 
 public Object generate(Object[] references) { return new Planner(); }
 
