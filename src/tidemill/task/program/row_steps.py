@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.state.tables import StateTable
 from tidemill.task.expressions import Expression
 from tidemill.task.expressions.texts import Names, listed, names_of, show, show_short
 from tidemill.task.program.operation import Operation, TableNames
-from tidemill.task.program.tables import StateTable, TableSource
+from tidemill.task.program.tables import TableSource
 
 FILE = "file"
 """The name that EXPLAIN gives to the file of a row, where rows are kept by file."""
