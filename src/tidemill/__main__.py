@@ -12,7 +12,7 @@ _THREADS = "OPENBLAS_NUM_THREADS"
 _INTERRUPTED = 128 + signal.SIGINT
 
 
-def _command(arguments: list[str]) -> Callable[[], None]:
+def command_of(arguments: list[str]) -> Callable[[], None]:
     """What is to be done, with all that it needs imported."""
     from tidemill.cli.plain_query import plain_arguments
 
@@ -44,7 +44,7 @@ def main() -> None:
     chosen = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not what nohup and & ignore
     if chosen:
         signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
-    command = _command(sys.argv[1:])
+    command = command_of(sys.argv[1:])
     try:
         if chosen:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,8 +16,11 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tidemill.kernels import columns
 
 _TESTS: dict[str, Callable[..., Any]] = {
     "IS NULL": pc.is_null,
@@ -179,12 +182,22 @@ def _filtered_by(table: pa.Table, name: str, comparison: Comparison) -> pa.Table
     if literal is None:
         return table.filter(test(column))
     if pa.types.is_integer(column.type):
-        return table.filter(test(column.cast(pa.int64()), pa.scalar(literal, pa.int64())))
+        return table.filter(test(column.cast(pa.int64()), _scalar(int(literal))))
     if isinstance(literal, str):
-        return table.filter(test(column, pa.scalar(literal, column.type)))
-    found = test(column, pa.scalar(float(literal), column.type))
+        return table.filter(test(column, _scalar(literal)))
+    found = test(column, _scalar(float(literal)))
     # In Spark NaN is above all numbers.
     return table.filter(pc.or_(found, pc.is_nan(column)) if comparison.operator in (">", ">=") else found)
+
+
+def _scalar(value: float | str) -> Any:
+    """A value for Arrow; ``pyarrow.scalar`` imports pandas first, which takes longer than reading a view."""
+    if not isinstance(value, str):
+        return columns.column(np.array([value]))[0]
+    data = value.encode()
+    buffers = [None, pa.py_buffer(np.array([0, len(data)], np.int32).data), pa.py_buffer(data)]
+    found: pa.Array[Any] = pa.Array.from_buffers(pa.string(), 1, buffers)
+    return found[0]
 
 
 class _NotSimple(Exception):  # noqa: N818

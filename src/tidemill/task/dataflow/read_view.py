@@ -21,6 +21,7 @@ from tidemill.task.program.read_plan import ReadPlan
 
 if TYPE_CHECKING:
     from tidemill.task.aggregates.accumulators import AggregateLayout
+    from tidemill.task.program.row_steps import Calculate
 
 _ROWS = 1 << 16
 
@@ -110,16 +111,22 @@ def _finish(plan: ReadPlan, rows: PlainRows) -> Delta:
     else:
         columns = columns + _finished(plan, plan.layout, rows)
     delta = Delta(batch_of(columns, rows.length), weights)
-    if plan.steps:
-        from tidemill.task.dataflow.calculate import calculate
+    for step in plan.steps:
+        delta = _calculated(step, delta)
+    return delta
+
+
+def _calculated(step: Calculate, delta: Delta) -> Delta:
+    if step.picked is not None:  # without all functions, which take long to import
+        return Delta(batch_of([delta.batch.column(i) for i in step.picked], len(delta)), delta.weights)
+    from tidemill.task.dataflow.calculate import calculate
+
+    try:
+        return calculate(step, delta)
+    except EvaluationError as error:
         from tidemill.task.dataflow.failing_row import with_row
 
-    for step in plan.steps:
-        try:
-            delta = calculate(step, delta)
-        except EvaluationError as error:
-            raise with_row(error, partial(calculate, step), delta) from error
-    return delta
+        raise with_row(error, partial(calculate, step), delta) from error
 
 
 def _finished(plan: ReadPlan, layout: AggregateLayout, rows: PlainRows) -> list[pa.Array[Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.state.tables import StateTable
-from tidemill.task.expressions import Expression
+from tidemill.task.expressions import Expression, Ref
 from tidemill.task.expressions.texts import Names, listed, names_of, show, show_short
 from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.tables import TableSource
@@ -60,6 +60,14 @@ class Calculate(Operation):
 
     condition: Expression | None
     expressions: tuple[Expression, ...] | None
+
+    @property
+    def picked(self) -> tuple[int, ...] | None:
+        """The columns that come out, by position, where nothing is computed; else None."""
+        if self.condition is not None or self.expressions is None:
+            return None
+        refs = [e.index for e in self.expressions if isinstance(e, Ref)]
+        return tuple(refs) if len(refs) == len(self.expressions) else None
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         if self.expressions is None:
