@@ -39,13 +39,13 @@ def tidemill(*arguments: str, environment: dict[str, str] | None = None) -> Fini
 
 def here(*arguments: str) -> Finished:
     """The command in this process: its output, and the exit code it would have."""
-    from tidemill.cli import commands as cli
+    from tidemill.__main__ import command_of
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     code: object = 0
     with mock.patch.object(sys, "argv", ["tidemill", *arguments]), redirect_stdout(out), redirect_stderr(err):
         try:
-            cli.main()
+            command_of(list(arguments))()
         except SystemExit as exit_:
             code = exit_.code or 0
     assert isinstance(code, int)

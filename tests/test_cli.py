@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
+import inspect
 import io
 import json
 import math
 import os
 import signal
 import stat
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from commands import Finished, tidemill
+from tidemill.__main__ import command_of
 from tidemill.cli import commands as cli
-from tidemill.cli import progress_display
+from tidemill.cli import progress_display, query_view
+from tidemill.cli.plain_query import plain_arguments
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot
@@ -162,6 +169,63 @@ def test_query_needs_no_java(root: str, no_java: dict[str, str]) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[0].replace('"', "") == "item,n,total,day"
     assert as_rows(done.out) == EXPECTED
+
+
+ALONE = """
+import sys
+from tidemill.__main__ import main
+main()
+sys.stdout.flush()
+heavy = {"numba", "pandas", "pyspark", "duckdb", "sqlglot", "typer", "pydantic"}
+print(sorted(heavy & {*sys.modules}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("SELECT * FROM dear ORDER BY price DESC LIMIT 1", [{"item": "bun", "price": 2.0}]),
+        (
+            "SELECT item, n, day FROM latest WHERE n > 0 ORDER BY item",
+            [{"item": item, "n": n, "day": day} for item, (n, _, day) in sorted(EXPECTED.items())],
+        ),
+    ],
+)
+def test_a_small_view_is_read_with_arrow_alone(root: str, statement: str, rows: list[dict[str, Any]]) -> None:
+    """Neither kernels nor what other commands need is imported, which takes longer than to answer."""
+    command = [sys.executable, "-c", ALONE, "query", "--root", root, "--format", "json", statement]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr.strip()) == (0, "[]"), found.stderr
+    assert [json.loads(line) for line in found.stdout.splitlines()] == rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "plain"),
+    [
+        (["--root", "r", "SELECT 1"], True),
+        (["SELECT 1", "--root", "r"], True),
+        (["--format", "csv", "SELECT 1", "--root", "a b"], True),
+        (["--root", "r", "--format", "json", ""], True),
+        (["--root", "r", "--epoch", "3", "SELECT 1"], False),
+        (["--root=r", "SELECT 1"], False),
+        (["--root", "q", "--root", "r", "SELECT 1"], False),
+        (["--root", "r", "--", "SELECT 1"], False),
+        (["--root", "r", "--server", "u", "SELECT 1"], False),
+    ],
+)
+def test_plain_arguments_are_those_that_typer_reads(arguments: list[str], plain: bool) -> None:
+    """Whoever reads the arguments of ``query``, it is called with the same; in the end Typer reads any others."""
+    given = ["query", *arguments]
+    assert (plain_arguments(given) is not None) == plain
+    calls = []
+    for command in (lambda: command_of(given)(), cli.main):
+        argv = mock.patch.object(sys, "argv", ["tidemill", *given])
+        with argv, mock.patch.object(query_view, "query", autospec=True) as query, contextlib.suppress(SystemExit):
+            command()
+        calls.append([inspect.signature(query_view.query).bind(*c.args, **c.kwargs) for c in query.call_args_list])
+        for bound in calls[-1]:
+            bound.apply_defaults()
+    assert calls[0] == calls[1] and len(calls[0]) == 1
 
 
 def test_complex_query_without_java(root: str, no_java: dict[str, str]) -> None:

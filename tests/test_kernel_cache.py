@@ -146,7 +146,8 @@ def test_files_of_a_kernel_in_another_package(tmp_path: Path) -> None:
     own = {str(Path(f).relative_to(package)) for f in files if Path(f).is_relative_to(package)}
     assert own == {"inner/kernels.py", "inner/near.py", "inner/__init__.py", "inner/late.py"}
     theirs = {str(Path(f).relative_to(PACKAGE)) for f in files if not Path(f).is_relative_to(package)}
-    assert theirs == {"kernels/words.py", "kernels/cache.py", "kernels/sources.py"}
+    names = ("words", "types", "cache", "sources", "deferred", "compiling", "intrinsics")
+    assert theirs == {f"kernels/{name}.py" for name in names}
 
 
 def test_kernels_of_formats_are_compiled_for_one_type_each() -> None:
@@ -245,10 +246,10 @@ print(pickle.loads(pickle.dumps(sort_rows)) is sort_rows)
 
 
 def test_commands_load_what_they_need_alone() -> None:
-    """``tidemill --help`` and completion answer at once; to read a view takes neither Spark nor pandas."""
+    """``tidemill --help`` and completion answer at once; to read a view takes neither Spark nor a kernel."""
     for module, heavy in (
         ("tidemill.cli.commands", {"numba", "pandas", "pyspark", "duckdb"}),
-        ("tidemill.cli.querying", {"pandas", "pyspark", "duckdb", "httpx"}),
+        ("tidemill.cli.querying", {"numba", "pandas", "pyspark", "duckdb", "httpx", "sqlglot", "typer"}),
     ):
         program = f"import sys, {module}; print(sorted({heavy} & {{*sys.modules}}))"
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

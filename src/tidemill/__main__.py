@@ -5,8 +5,38 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 
+_THREADS = "OPENBLAS_NUM_THREADS"
 _INTERRUPTED = 128 + signal.SIGINT
+
+
+def command_of(arguments: list[str]) -> Callable[[], None]:
+    """What is to be done, with all that it needs imported."""
+    from tidemill.cli.plain_query import plain_arguments
+
+    plain = plain_arguments(arguments)
+    if plain is None:
+        from tidemill.cli import commands
+
+        return commands.main
+    _import_numpy()
+    from tidemill.cli import querying  # noqa: F401
+    from tidemill.cli.ending import with_errors_told
+    from tidemill.cli.query_view import query
+
+    return partial(with_errors_told, partial(query, **plain))
+
+
+def _import_numpy() -> None:
+    """Without a thread for each core: its BLAS starts them when it is imported, and a query multiplies no matrices."""
+    if _THREADS in os.environ:
+        return
+    os.environ[_THREADS] = "1"
+    import numpy  # noqa: F401
+
+    del os.environ[_THREADS]
 
 
 def main() -> None:
@@ -14,12 +44,11 @@ def main() -> None:
     chosen = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not what nohup and & ignore
     if chosen:
         signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
-    from tidemill.cli import commands
-
+    command = command_of(sys.argv[1:])
     try:
         if chosen:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        commands.main()
+        command()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 

@@ -12,8 +12,8 @@ import pytest
 from tidemill.kernels.columns import column
 from tidemill.state.folds.expansions import central_moments, limit, sum_powers
 from tidemill.state.keys.keys import KeyColumn, encode
-from tidemill.state.merge.combining import MergeOp
 from tidemill.state.merge.merge import consolidate, merge
+from tidemill.state.merge.operations import MergeOp
 
 
 def _exact(values: list[float], power: int) -> Fraction:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
-import gc
-import os
 import signal
 import sys
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 
-from tidemill.cli import output
+from tidemill.cli import output, query_view
 from tidemill.cli.demo import demo
+from tidemill.cli.ending import with_errors_told
 from tidemill.cli.exchange import exchange
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
@@ -268,26 +263,7 @@ def query(
 
     Without a server SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
     """
-    from tidemill.cli import querying, remote
-    from tidemill.plan.sql.statement_words import parse_reading
-
-    output.check_format(format_)
-    parse_reading(statement)
-    client = remote.server_for(root, server)
-    if client is not None:
-        _write(remote.answer(client, statement, epoch), format_)
-    else:
-        assert root is not None
-        _write(querying.answer(root, statement, epoch, master), format_)
-
-
-def _write(found: Iterator[pa.Table] | str | None, format_: str) -> None:
-    """Rows or the text of a plan in a format; nothing for None."""
-    if isinstance(found, str) and format_ == "table":
-        typer.echo(found)
-    elif found is not None:
-        tables = (pa.table({"plan": [found]}),) if isinstance(found, str) else found
-        output.write_parts(tables, format_, sys.stdout.buffer)
+    query_view.query(statement, root, server, format_, epoch, master)
 
 
 @app.command()
@@ -305,10 +281,10 @@ def sql(
     output.check_format(format_)
     client = remote.server_for(root, server)
     if client is not None:
-        _write(remote.answer(client, statement, None), format_)
+        query_view.write_answer(remote.answer(client, statement, None), format_)
     else:
         assert root is not None
-        _write(execute_in_root(root, statement, master), format_)
+        query_view.write_answer(execute_in_root(root, statement, master), format_)
 
 
 @app.command()
@@ -367,7 +343,7 @@ def explain(
         typer.echo(remote.plan(client, pipeline))
     else:
         assert root is not None
-        _write(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
+        query_view.write_answer(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
 
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, verify and clean up a root.")
@@ -509,58 +485,9 @@ def _tidemill(
     """Spark SQL views that are always right and always fresh, over raw files and streams."""
 
 
-_COLLECT_EVERY = 10_000
-"""Objects made between two looks for garbage; Python's 700 cost a sixth of the time of imports."""
-
-
 def main() -> None:
-    """The command; its entry point is ``tidemill.__main__``.
-
-    An error goes to standard error with its number, never with a traceback, and the exit code is 1.
-    TM7013 is any error that has no number of its own. The environment variable TIDEMILL_TRACEBACK shows where it was
-    raised. If standard output was closed before the command began, what is written there is discarded.
-    """
-    gc.set_threshold(_COLLECT_EVERY)
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
-    try:
-        app()
-    except TidemillError as error:
-        _fail(error)
-    except BrokenPipeError:
-        _close_output()  # the reader has closed the pipe
-    except Exception as error:
-        if os.environ.get("TIDEMILL_TRACEBACK"):
-            raise
-        _fail(_without_number(error))
-
-
-def _without_number(error: Exception) -> TidemillError:
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return TidemillError("TM7013", "the command failed", got=str(error), hint="make room on the disk")
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return TidemillError(
-        "TM7013",
-        "the command failed",
-        got=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''} "
-        f"({Path(place.filename).name}, line {place.lineno})",
-        hint="this should have a better message: please report it with what TIDEMILL_TRACEBACK=1 shows",
-    )
-
-
-def _fail(error: TidemillError) -> None:
-    sys.stderr.write(error.message() + "\n")
-    sys.stderr.flush()
-    _close_output()
-    sys.exit(1)
-
-
-def _close_output() -> None:
-    """Redirect standard output to ``/dev/null`` if it cannot be written to, so that no flush fails at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """The command with any arguments; as :func:`tidemill.cli.ending.with_errors_told`."""
+    with_errors_told(app)
 
 
 if __name__ == "__main__":

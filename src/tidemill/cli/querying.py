@@ -9,11 +9,8 @@ from functools import partial
 import pyarrow as pa
 
 from tidemill.cli.output import shown_in
-from tidemill.cli.settings import settings
 from tidemill.plan.sql.numbered import numbered
-from tidemill.plan.sql.simple_select import apply_select, parse_select
-from tidemill.plan.sql.statement_words import parse_reading
-from tidemill.plan.sql.statements import Describe, Explain, Query, Show
+from tidemill.plan.sql.simple_select import SimpleSelect, apply_select, parse_select
 from tidemill.runtime.read.snapshot import Snapshot, first_rows
 from tidemill.state.versions.manifest import held_by
 from tidemill.state.versions.objects import local_directory
@@ -33,6 +30,13 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
         TM1001 when there is no root; TM2024 for a statement that does not read; as
         :func:`~tidemill.runtime.read.view_frame.query_views` and :func:`~tidemill.runtime.read.view_frame.fetch`.
     """
+    select = parse_select(text)
+    rows = None if select is None else _selected(Snapshot.open(root), select, epoch)
+    if rows is not None:
+        return rows
+    from tidemill.plan.sql.statement_words import parse_reading
+    from tidemill.plan.sql.statements import Describe, Explain, Query, Show
+
     statement = parse_reading(text)
     snapshot = Snapshot.open(root)
     match statement:
@@ -41,6 +45,7 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
         case Describe(name):
             return iter((snapshot.describe(name),))
         case Explain(query):
+            from tidemill.cli.settings import settings
             from tidemill.config import Settings
             from tidemill.runtime.catalog.explained import explain_query
             from tidemill.runtime.root import look_at
@@ -52,22 +57,27 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
                 size_of = partial(found.intake.size, most=Settings().broadcast_bytes)
                 return explain_query(spark, found.catalog, found.version.epoch, size_of, query)
         case Query(query):
-            return _rows(snapshot, query, epoch, master)
+            return _computed(snapshot, query, epoch, master)
 
 
-def _rows(snapshot: Snapshot, query: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
-    select = parse_select(query)
-    zone = snapshot.catalog.time_zone
-    if select is not None and snapshot.readable(select.view):
-        parts = apply_select(select, snapshot.read_parts(select.view, epoch))
-        if parts is not None:
-            return _shown(parts, zone)
+def _selected(snapshot: Snapshot, select: SimpleSelect, epoch: int | None) -> Iterator[pa.Table] | None:
+    """Rows of one view; None where Spark must decide."""
+    if not snapshot.readable(select.view):
+        return None
+    parts = apply_select(select, snapshot.read_parts(select.view, epoch))
+    return None if parts is None else _shown(parts, snapshot.catalog.time_zone)
+
+
+def _computed(snapshot: Snapshot, query: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
+    """The answer of Spark."""
+    from tidemill.cli.settings import settings
     from tidemill.runtime.read.view_frame import fetch, query_views
     from tidemill.runtime.spark.session import session
 
     with session(settings(master)) as spark:
         table = fetch(query_views(spark, snapshot, query, epoch))
     is_plan = table.column_names == ["plan"] and table.num_rows == 1 and query.lstrip()[:7].upper() == "EXPLAIN"
+    zone = snapshot.catalog.time_zone
     return str(table["plan"][0].as_py()) if is_plan else iter((shown_in(table, zone),))
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from tidemill.cli.output import shown_in
 from tidemill.errors import TidemillError
-from tidemill.serve.client.protocol import path_of
 from tidemill.serve.stored.addresses import served_at
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def follow(client: Client, view: str, from_epoch: int) -> Iterator[tuple[int, pa
 
 def plan(client: Client, query: str) -> str:
     """The incremental plan of a view, by its name, or of a query."""
+    from tidemill.serve.client.protocol import path_of
+
     names = {view["name"] for view in client.status()["views"]}
     if query.strip().lower() in names:
         return str(client.request("GET", path_of("queries", query.strip().lower(), "plan"))["plan"])

@@ -31,12 +31,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-import numba
-from numba import types
-from numba.core.caching import UserProvidedCacheLocator
-from numba.core.compiler_lock import global_compiler_lock
-from numba.extending import typeof_impl
-
 from tidemill.kernels.sources import key
 
 KEPT_SECONDS = 14 * 24 * 3600
@@ -158,22 +152,6 @@ def directory(path: str, module: str) -> str:
     return str(place)
 
 
-class Locator(UserProvidedCacheLocator):  # type: ignore[misc]
-    """Numba's way to ``CACHE_DIR``, without a folder of it for each place that the package is installed in.
-
-    Machine code depends on the sources alone, so what one installation has compiled serves others on this machine.
-    """
-
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """None: the directory is that of one source file already."""
-        return ""
-
-    def get_source_stamp(self) -> str:
-        """The same for all copies of a file, whenever they were written: the directory is named after its text."""
-        return ""
-
-
 class Kernel:
     """A compiled function whose machine code is loaded, or compiled, when it is first needed.
 
@@ -196,9 +174,14 @@ class Kernel:
 
     def __getattr__(self, name: str) -> Any:
         if name == "dispatcher":  # not there yet; later it is found without this method
+            from tidemill.kernels.compiling import compiled, global_compiler_lock
+
             with global_compiler_lock:  # that of Numba: kernels are loaded while others that call them are compiled
                 if name not in self.__dict__:
-                    self.dispatcher = _compiled(self._function, self._signatures, self._options)
+                    code = self._function.__code__
+                    kept = self._options.get("cache", True)
+                    place = directory(code.co_filename, self._function.__module__) if kept else ""
+                    self.dispatcher = compiled(self._function, self._signatures, self._options, place)
             return self.dispatcher
         return getattr(self.dispatcher, name)
 
@@ -208,11 +191,6 @@ class Kernel:
 
 KERNELS: list[Kernel] = []
 """All that the process has imported."""
-
-
-@typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
-def _type_of_kernel(value: Kernel, _context: object) -> types.Dispatcher:
-    return types.Dispatcher(value.dispatcher)
 
 
 def load_kernels() -> None:
@@ -232,16 +210,3 @@ def njit(*arguments: Any, **options: Any) -> Callable[..., Any]:
         return Kernel(cast("FunctionType", function), arguments, options)
 
     return decorate
-
-
-def _compiled(function: FunctionType, signatures: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any]:
-    if not options.get("cache", True):
-        return cast("Callable[..., Any]", numba.njit(*signatures, **options)(function))
-    place = directory(function.__code__.co_filename, function.__module__)
-    before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
-    numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = place, f"{__name__}.{Locator.__name__}"
-    try:
-        found: Callable[..., Any] = numba.njit(*signatures, **{**options, "cache": bool(place)})(function)
-    finally:
-        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
-    return found

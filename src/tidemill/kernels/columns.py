@@ -72,3 +72,12 @@ def numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
     if buffer is None:
         return np.zeros(0, dtype)
     return values_of(buffer, dtype)[array.offset : array.offset + len(array)]
+
+
+def truths(array: pa.Array[Any]) -> npt.NDArray[np.bool_]:
+    """The values of a boolean column without NULLs."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.zeros(0, np.bool_)
+    bits = np.unpackbits(values_of(buffer, np.uint8), count=array.offset + len(array), bitorder="little")
+    return bits[array.offset :].view(np.bool_)

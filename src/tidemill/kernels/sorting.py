@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import (
     I64,
     I64_OUT,
@@ -29,7 +29,7 @@ from tidemill.kernels.words import (
 _TINY = 24
 
 Indices = npt.NDArray[np.int32]
-I32_OUT = types.Array(types.int32, 1, "C")
+I32_OUT = types.array(types.int32, 1, "C")
 
 
 @inlined
@@ -95,7 +95,7 @@ def _sort_by_rest(offsets: Ints, rows: Indices, spare: Indices, low: int, high: 
     I32_OUT,
     U64_OUT,
     U64_OUT,
-    types.Array(types.int64, 2, "C"),
+    types.array(types.int64, 2, "C"),
     types.int64,
     types.int64,
     types.uint64,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import I64, I64_OUT, Ints, Word, inlined, kernel, multiply_high
 
 

@@ -11,11 +11,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.extending import intrinsic
 
+from tidemill.kernels import types
 from tidemill.kernels.cache import njit
+from tidemill.kernels.deferred import Deferred
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,19 +26,19 @@ Bools = npt.NDArray[np.bool_]
 Word = Any
 """A scalar of compiled code that is uint64 or uint8 there; NumPy and Python integers mix."""
 
-U8 = types.Array(types.uint8, 1, "C", readonly=True)
-I64 = types.Array(types.int64, 1, "C", readonly=True)
-U64 = types.Array(types.uint64, 1, "C", readonly=True)
-F64 = types.Array(types.float64, 1, "C", readonly=True)
-BOOL = types.Array(types.boolean, 1, "C", readonly=True)
-U8_OUT = types.Array(types.uint8, 1, "C")
-I64_OUT = types.Array(types.int64, 1, "C")
-U64_OUT = types.Array(types.uint64, 1, "C")
-F64_OUT = types.Array(types.float64, 1, "C")
-BOOL_OUT = types.Array(types.boolean, 1, "C")
-I64_GRID = types.Array(types.int64, 2, "C", readonly=True)
-F64_GRID = types.Array(types.float64, 2, "C", readonly=True)
-F64_GRID_OUT = types.Array(types.float64, 2, "C")
+U8 = types.array(types.uint8, 1, "C", readonly=True)
+I64 = types.array(types.int64, 1, "C", readonly=True)
+U64 = types.array(types.uint64, 1, "C", readonly=True)
+F64 = types.array(types.float64, 1, "C", readonly=True)
+BOOL = types.array(types.boolean, 1, "C", readonly=True)
+U8_OUT = types.array(types.uint8, 1, "C")
+I64_OUT = types.array(types.int64, 1, "C")
+U64_OUT = types.array(types.uint64, 1, "C")
+F64_OUT = types.array(types.float64, 1, "C")
+BOOL_OUT = types.array(types.boolean, 1, "C")
+I64_GRID = types.array(types.int64, 2, "C", readonly=True)
+F64_GRID = types.array(types.float64, 2, "C", readonly=True)
+F64_GRID_OUT = types.array(types.float64, 2, "C")
 
 
 def kernel(result: Any, *arguments: Any) -> Callable[[F], F]:
@@ -52,72 +51,27 @@ def inlined(function: F) -> F:
     return cast(F, njit(nogil=True, cache=False)(function))
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, position: Any, bits: int) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    address = builder.add(builder.ptrtoint(data, ir.IntType(64)), position)
-    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
+def _intrinsic(name: str) -> Any:
+    def find() -> Any:
+        from tidemill.kernels import intrinsics
+
+        return getattr(intrinsics, name)
+
+    return Deferred(find)
 
 
-def _load64(_: Any, array: Any, position: Any) -> Any:
-    """``array[position:position + 8]`` of a byte array as a big-endian word, unaligned and unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], arguments[0], arguments[1], 64)
-        return builder.bswap(builder.load(pointer, align=1))
-
-    return types.uint64(array, types.int64), generate
-
-
-def _store(bits: int) -> Callable[..., Any]:
-    def typed(_: Any, array: Any, position: Any, word: Any) -> Any:
-        """Write the low bits of a word big endian, unaligned and unchecked."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _address(context, builder, signature.args[0], arguments[0], arguments[1], bits)
-            value = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
-            builder.store(builder.bswap(value), pointer, align=1)
-            return context.get_dummy_value()
-
-        return types.void(array, types.int64, types.uint64), generate
-
-    return typed
-
-
-def _mulhi(_: Any, left: Any, right: Any) -> Any:
-    """High word of the 128-bit product of two unsigned words."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-def _fma(_: Any, left: Any, right: Any, addend: Any) -> Any:
-    """``left * right + addend`` with one rounding."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fma(*arguments)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
-
-
-def _pointer(_: Any, address: Any) -> Any:
-    """An integer address as a pointer, for ``numba.carray``."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.uint64), generate
-
-
-load64 = intrinsic(_load64)
-store64 = intrinsic(_store(64))
-store32 = intrinsic(_store(32))
-multiply_high = intrinsic(_mulhi)
-fused_multiply_add = intrinsic(_fma)
-as_pointer = intrinsic(_pointer)
+load64 = _intrinsic("load64")
+"""``load64(array, position)``: 8 bytes of a byte array as a big-endian word, unaligned and unchecked."""
+store64 = _intrinsic("store64")
+"""``store64(array, position, word)`` writes a word big endian, unaligned and unchecked."""
+store32 = _intrinsic("store32")
+"""As :data:`store64`, the low half of the word alone."""
+multiply_high = _intrinsic("multiply_high")
+"""High word of the 128-bit product of two unsigned words."""
+fused_multiply_add = _intrinsic("fused_multiply_add")
+"""``left * right + addend`` with one rounding."""
+as_pointer = _intrinsic("as_pointer")
+"""An integer address as a pointer, for ``carray``."""
 
 
 @inlined

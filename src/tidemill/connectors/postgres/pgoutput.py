@@ -11,8 +11,8 @@ import struct
 from dataclasses import dataclass
 
 import numpy as np
-from numba import int64
 
+from tidemill.kernels.types import int64
 from tidemill.kernels.words import I64, I64_OUT, U8, U8_OUT, Bytes, Ints, inlined, kernel
 
 PLAIN, BOOLEAN, ZONED = 0, 1, 2

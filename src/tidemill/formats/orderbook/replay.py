@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.cache import njit
 
 Ints = npt.NDArray[np.int64]
@@ -21,13 +21,13 @@ Codes = npt.NDArray[np.int8]
 OTHER, INSERT, EXECUTE, REMOVE = 0, 1, 2, 3
 """What a message does: nothing, books an order, takes volume off one, removes one."""
 
-_I8 = types.Array(types.int8, 1, "C", readonly=True)
-_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_F64 = types.Array(types.float64, 1, "C", readonly=True)
-_BOOL = types.Array(types.boolean, 1, "C", readonly=True)
-_I64_OUT = types.Array(types.int64, 1, "C")
-_F64_OUT = types.Array(types.float64, 1, "C")
-_BOOL_OUT = types.Array(types.boolean, 1, "C")
+_I8 = types.array(types.int8, 1, "C", readonly=True)
+_I64 = types.array(types.int64, 1, "C", readonly=True)
+_F64 = types.array(types.float64, 1, "C", readonly=True)
+_BOOL = types.array(types.boolean, 1, "C", readonly=True)
+_I64_OUT = types.array(types.int64, 1, "C")
+_F64_OUT = types.array(types.float64, 1, "C")
+_BOOL_OUT = types.array(types.boolean, 1, "C")
 
 
 @dataclass(frozen=True)

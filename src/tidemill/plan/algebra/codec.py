@@ -11,60 +11,36 @@ import dataclasses
 import decimal
 import hashlib
 import json
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import nodes as algebra
-from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.state.keys.keys import KeyColumn
-from tidemill.state.merge.combining import MergeOp
-from tidemill.task import expressions, program
-from tidemill.task.aggregates import accumulators
-from tidemill.task.program import window_calls
+from tidemill.schema import type_from_spark, type_to_ddl
+from tidemill.state.merge.operations import MergeOp
 
-_CLASSES: dict[str, type] = {
-    c.__name__: c
-    for c in (
-        algebra.Scan,
-        algebra.Project,
-        algebra.Filter,
-        algebra.Union,
-        algebra.Join,
-        algebra.SemiJoin,
-        algebra.SortKey,
-        algebra.TopRows,
-        algebra.Generate,
-        algebra.Repeat,
-        algebra.AggregateCall,
-        algebra.PairTerm,
-        algebra.Pairs,
-        program.Comparison,
-        algebra.Aggregate,
-        algebra.Window,
-        algebra.StepJoin,
-        algebra.StepPath,
-        algebra.Recursion,
-        program.Calculate,
-        program.Explode,
-        window_calls.WindowCall,
-        window_calls.Frame,
-        program.ReadPlan,
-        program.StateTable,
-        accumulators.Accumulator,
-        accumulators.AggregateLayout,
-        accumulators.Multiset,
-        accumulators.Result,
-        KeyColumn,
-        expressions.Ref,
-        expressions.Literal,
-        expressions.Variable,
-        expressions.Call,
-        Field,
-        Schema,
-    )
+_MODULES = {
+    name: module
+    for module, names in {
+        "tidemill.plan.algebra.nodes": (
+            *("Scan", "Project", "Filter", "Union", "Join", "SemiJoin", "SortKey", "TopRows", "Generate", "Repeat"),
+            *("AggregateCall", "PairTerm", "Pairs", "Aggregate", "Window", "StepJoin", "StepPath", "Recursion"),
+        ),
+        "tidemill.task.program.row_steps": ("Calculate", "Explode"),
+        "tidemill.task.program.group_steps": ("Comparison",),
+        "tidemill.task.program.window_calls": ("WindowCall", "Frame"),
+        "tidemill.task.program.read_plan": ("ReadPlan",),
+        "tidemill.task.aggregates.accumulators": ("Accumulator", "AggregateLayout", "Multiset", "Result"),
+        "tidemill.task.expressions": ("Ref", "Literal", "Variable", "Call"),
+        "tidemill.state.tables": ("StateTable",),
+        "tidemill.state.keys.layout": ("KeyColumn",),
+        "tidemill.schema": ("Field", "Schema"),
+    }.items()
+    for name in names
 }
+"""Where the classes of plans are: who reads a view does not wait for those of nodes that its plan does not have."""
 
 _SPARK_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
@@ -85,7 +61,7 @@ def encode(value: Any) -> Any:
         return {"$type": spark_type(value)}
     if isinstance(value, tuple | list):
         return [encode(v) for v in value]
-    if dataclasses.is_dataclass(value) and type(value).__name__ in _CLASSES:
+    if dataclasses.is_dataclass(value) and type(value).__name__ in _MODULES:
         fields = {
             f.name: encode(getattr(value, f.name))
             for f in dataclasses.fields(value)
@@ -112,7 +88,14 @@ def decode(value: Any) -> Any:
     if "$type" in value:
         return type_from_spark(value["$type"])
     fields = {k: decode(v) for k, v in value.items() if k != "$"}
-    return _CLASSES[value["$"]](**fields)
+    return class_of(value["$"])(**fields)
+
+
+@cache
+def class_of(name: str) -> type[Any]:
+    """A class of plans. KeyError when no plan has it."""
+    found: type[Any] = getattr(import_module(_MODULES[name]), name)
+    return found
 
 
 def fingerprint(value: Any) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tidemill.plan.algebra.nodes import Node
+if TYPE_CHECKING:
+    from tidemill.plan.algebra.nodes import Node
 
 T = TypeVar("T")
 

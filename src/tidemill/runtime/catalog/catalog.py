@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import TidemillError, nearest
 from tidemill.options.views import MAX_TASK_MEMORY, MAX_TASK_TIME, POSITION, PRIORITY, TAIL, value_of
 from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.node_memo import NodeMemo
-from tidemill.plan.algebra.nodes import Node, relations
-from tidemill.plan.lowering.analysis.definition import ViewDefinition
-from tidemill.plan.sql.statements import CreateTable
-from tidemill.runtime.catalog.adaptors import Adaptor, adaptor_from_json, known
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.catalog.pause import Pause
-from tidemill.runtime.catalog.sinks import Sink, sink_from_json
-from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
+from tidemill.runtime.catalog.stored import Encoded, of_another_version, stored
+from tidemill.runtime.tables.suffixes import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX
 from tidemill.schema import Schema
 from tidemill.state.versions.fragments import Fragment
-from tidemill.task.program import ReadPlan
 from tidemill.zones import UTC, check_zone
+
+if TYPE_CHECKING:
+    from tidemill.plan.algebra.nodes import Node
+    from tidemill.plan.lowering.analysis.definition import ViewDefinition
+    from tidemill.plan.sql.statements import CreateTable
+    from tidemill.runtime.catalog.adaptors import Adaptor
+    from tidemill.runtime.catalog.sinks import Sink
+    from tidemill.runtime.tables.table import Table
+    from tidemill.task.program.read_plan import ReadPlan
 
 
 def not_maintained(reader: str, views: Sequence[str]) -> TidemillError:
@@ -39,6 +43,7 @@ NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
 
 
+@stored(root=codec.decode)
 @dataclass(frozen=True)
 class Coming:
     """The definition that takes the place of a paused view's when it is resumed."""
@@ -48,6 +53,7 @@ class Coming:
     properties: Mapping[str, str]
 
 
+@stored(root=codec.decode, read=codec.decode)
 @dataclass(frozen=True)
 class View:
     """A view as created; ``failure`` is set once it has failed for good, ``failing`` says whether rows fail now.
@@ -98,13 +104,15 @@ class View:
         return self.created_at_epoch if self.reads_history else -int(self.uid.rpartition("#")[2])
 
     @cached_property
-    def stored(self) -> Fragment:
+    def fragment(self) -> Fragment:
         """As manifests have it: every checkpoint writes all views."""
         return _view_to_json(self)
 
     @cached_property
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
+        from tidemill.plan.lowering.analysis.definition import ViewDefinition
+
         time, memory = (value_of(limit, self.properties) for limit in (MAX_TASK_TIME, MAX_TASK_MEMORY))
         limits = (None if time is None else time / 1e6, memory)
         return ViewDefinition(self.name, self.uid, self.root, self.group, self.sizes, self.node_names, limits)
@@ -118,6 +126,25 @@ class Former:
     until: int
 
 
+def _tables_from_json(data: Iterable[Mapping[str, Any]]) -> dict[str, Table]:
+    from tidemill.runtime.tables.table import table_from_json
+
+    return {t["name"]: table_from_json(t) for t in data}
+
+
+def _sinks_from_json(data: Iterable[Mapping[str, Any]]) -> dict[str, Sink]:
+    from tidemill.runtime.catalog.sinks import sink_from_json
+
+    return {s["name"]: sink_from_json(s) for s in data}
+
+
+def _adaptors_from_json(data: Iterable[Mapping[str, Any]]) -> dict[str, Adaptor]:
+    from tidemill.runtime.catalog.adaptors import adaptor_from_json
+
+    return {a["name"]: adaptor_from_json(a) for a in data}
+
+
+@stored(tables=_tables_from_json, sinks=_sinks_from_json, adaptors=_adaptors_from_json)
 @dataclass(frozen=True)
 class Catalog:
     """All tables, views, sinks and adaptors, in the order they were created. Immutable; part of every version.
@@ -160,6 +187,8 @@ class Catalog:
 
     def adaptor(self, name: str) -> Adaptor:
         """An adaptor by its name, in any case. TM8342 when there is none."""
+        from tidemill.runtime.catalog.adaptors import known
+
         return known(self.adaptors, name)
 
     def add_table(self, statement: CreateTable, created_at_epoch: int = 0) -> Catalog:
@@ -171,6 +200,8 @@ class Catalog:
             TM2010 when the name is taken, TM4001 to TM4004 for format and options, TM2011 for opColumn,
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
+        from tidemill.runtime.tables.table import new_table
+
         self._check_free(statement.name, "table")
         table = new_table(statement, f"{statement.name}#{self.next_uid}", created_at_epoch, self.time_zone)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
@@ -216,7 +247,7 @@ class Catalog:
         if name not in present:
             raise self.unknown(name, kind)
         others = [v for v in self.all_views.values() if v.name.removesuffix(NEXT) != name]
-        read = {v.name: {*relations(v.root), *relations(v.as_coming().root)} for v in others}
+        read = {v.name: {*read_by(v.root), *read_by(v.as_coming().root)} for v in others}
         readers = [reader for reader, names in read.items() if {name, name + NEXT} & names]
         if readers:
             raise TidemillError(
@@ -248,7 +279,7 @@ class Catalog:
             more = [
                 f
                 for f in kept
-                if name in (reads := {f.view.name, *relations(f.view.root)})
+                if name in (reads := {f.view.name, *read_by(f.view.root)})
                 or any(g.view.name in reads and f.until <= g.until for g in gone)
             ]
             if not more:
@@ -274,10 +305,10 @@ class Catalog:
         """Since when rows make a view fail, or one that it reads, as of an epoch, and the error; None if none do."""
         views = self.views if epoch is None else self.views_at(epoch)
         view = views.get(name)
-        if view is None:
+        if view is None or all(v.failing.at(epoch) is None for v in views.values()):
             return None
         found = [view.failing.at(epoch)]
-        found += [self.failing_since(n, epoch) for n in relations(view.root) if n in views and n != name]
+        found += [self.failing_since(n, epoch) for n in read_by(view.root) if n in views and n != name]
         return min((f for f in found if f is not None), default=None)
 
     def newly_failing(self, epoch: int) -> dict[str, str]:
@@ -413,7 +444,7 @@ class Catalog:
 
     def only_read_through_views(self, name: str) -> TidemillError:
         """TM2036: a table whose rows are not kept, or not so that they can be read."""
-        readers = [v for v in self.views if name in relations(self.views[v].root)]
+        readers = [v for v in self.views if name in read_by(self.views[v].root)]
         hint = f"CREATE MATERIALIZED VIEW ... AS SELECT ... FROM {name}, and read the view"
         why = "a table is read through a view: its rows are not kept"
         if self.tables[name].kept:
@@ -440,10 +471,10 @@ class Catalog:
         """As stored in a manifest: without secrets, which the script or the environment gives again."""
         return {
             "tables": [t.to_json() for t in self.tables.values()],
-            "views": [v.stored for v in self.views.values()],
+            "views": [v.fragment for v in self.views.values()],
             "next_uid": self.next_uid,
-            "pending": [v.stored for v in self.pending.values()],
-            "former": [{"view": f.view.stored, "until": f.until} for f in self.former],
+            "pending": [v.fragment for v in self.pending.values()],
+            "former": [{"view": f.view.fragment, "until": f.until} for f in self.former],
             "time_zone": self.time_zone,
             "sinks": [s.to_json() for s in self.sinks.values()],
             "adaptors": [a.to_json() for a in self.adaptors.values()],
@@ -451,25 +482,20 @@ class Catalog:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Catalog:
-        """The catalog that :meth:`to_json` wrote. TM1002 when another version of Tidemill wrote it."""
+        """The catalog that :meth:`to_json` wrote. TM1002, now or when a part is asked for, when another version did."""
         try:
             return Catalog._from_json(data)
         except (KeyError, TypeError) as error:
-            raise TidemillError(
-                "TM1002",
-                "this root was written by another version of Tidemill",
-                got=f"catalog: {error}",
-                hint="open it with the version that wrote it; nothing was changed",
-            ) from error
+            raise of_another_version(error) from error
 
     @staticmethod
     def _from_json(data: Mapping[str, Any]) -> Catalog:
-        tables = {t["name"]: table_from_json(t) for t in data["tables"]}
+        tables: Any = Encoded(data["tables"])
         views = {v["name"]: _view_from_json(v) for v in data["views"]}
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
-        sinks = {s["name"]: sink_from_json(s) for s in data.get("sinks", ())}
-        adaptors = {a["name"]: adaptor_from_json(a) for a in data.get("adaptors", ())}
+        sinks: Any = Encoded(data.get("sinks", ()))
+        adaptors: Any = Encoded(data.get("adaptors", ()))
         return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC), sinks, adaptors)
 
 
@@ -485,6 +511,8 @@ _READ: NodeMemo[frozenset[str]] = NodeMemo()
 
 def read_by(root: Node) -> frozenset[str]:
     """What a plan reads; remembered, since each statement asks it of each view."""
+    from tidemill.plan.algebra.nodes import relations
+
     found = _READ.get(root)
     return _READ.put(root, frozenset(relations(root))) if found is None else found
 
@@ -503,7 +531,7 @@ def _view_to_json(view: View) -> Fragment:
 def _view_from_json(data: Mapping[str, Any]) -> View:
     failing = dict(data.get("failing", {}))
     failing["past"] = tuple((since, until, error) for since, until, error in failing.get("past", ()))
-    plans = {n: codec.decode(data[n]) for n in ("root", "read")}
+    plans: dict[str, Any] = {n: Encoded(data[n]) for n in ("root", "read")}
     names = tuple(data["node_names"])
     plain = {name: data[stored] for name, stored in _STORED.items()}
     maps = {n: data.get(n, {}) for n in ("properties", "sizes")}
@@ -511,6 +539,7 @@ def _view_from_json(data: Mapping[str, Any]) -> View:
     coming = None
     if "coming" in data:
         later = data["coming"]
-        coming = Coming(later["query"], codec.decode(later["root"]), later["properties"])
+        root: Any = Encoded(later["root"])
+        coming = Coming(later["query"], root, later["properties"])
     rows = FailingRows(**failing)
     return View(**plain, **maps, **plans, node_names=names, failing=rows, paused=paused, coming=coming)

@@ -9,7 +9,7 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.plan.sql.statements import AlterSink, CreateSink
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.sinks import Sink, new_sink
-from tidemill.runtime.tables.table import ERRORS_SUFFIX
+from tidemill.runtime.tables.suffixes import ERRORS_SUFFIX
 from tidemill.schema import Schema
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 

@@ -13,36 +13,27 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.loading.nodes.names import INPUT
 from tidemill.runtime.catalog.catalog import Catalog, View
-from tidemill.runtime.catalog.sinks import SinkStatus, shown
 from tidemill.runtime.durability.migrations import migrated
-from tidemill.runtime.durability.sealed_tables import SealedTables
-from tidemill.runtime.files.file_progress import FileProgress
-from tidemill.runtime.intake.queues import Queues
-from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts, unreadable
 from tidemill.runtime.read.pause_status import paused_detail, paused_error
-from tidemill.runtime.read.queue_status import queue_table
-from tidemill.runtime.read.sealed_view import SealedView
-from tidemill.runtime.read.view_index import ViewIndex
-from tidemill.runtime.read.view_rows import ViewRows
-from tidemill.runtime.sockets.socket_status import read_status
-from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
+from tidemill.runtime.tables.suffixes import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX
 from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
-from tidemill.state.keys.keys import KeyColumn, decode, encode
-from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.store.store import RunStore, default_buffer
 from tidemill.state.versions.lease import Lease
 from tidemill.state.versions.manifest import ManifestLog, no_root
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Run, Version
-from tidemill.task.dataflow.calculate import calculate
-from tidemill.task.dataflow.changed_groups import changed_groups
-from tidemill.task.dataflow.changed_rows import changed_rows
 from tidemill.task.dataflow.deltas import Delta
-from tidemill.task.dataflow.read_view import empty_rows, finish_rows, read_view, reader_of, view_parts, zero_row
-from tidemill.task.program import ReadPlan
+from tidemill.task.dataflow.read_view import read_view, reader_of, sealed_parts
+from tidemill.task.program.read_plan import ReadPlan
 
 if TYPE_CHECKING:
     from tidemill.plan.loading.plan import Scan
+    from tidemill.runtime.catalog.sinks import SinkStatus
+    from tidemill.runtime.files.file_progress import FileProgress
+    from tidemill.runtime.intake.queues import Queues
+    from tidemill.runtime.read.sealed_view import SealedView
+    from tidemill.runtime.read.view_index import ViewIndex
+    from tidemill.runtime.tables.table import Table
 
 _PART_ROWS = 1 << 16
 
@@ -92,13 +83,14 @@ class Snapshot:
 
         TM2012 when there is no such view, TM2036 for a table.
         """
-        table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
-        if table is not None and name.endswith(ERRORS_SUFFIX):
-            return table.errors_plan()
-        if name not in self.catalog.views and name not in self.catalog.readable_tables():
-            if table is not None:
-                raise self.catalog.only_read_through_views(name)
-            raise self.catalog.unknown(name, "view")
+        if name not in self.catalog.views:
+            table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
+            if table is not None and name.endswith(ERRORS_SUFFIX):
+                return table.errors_plan()
+            if name not in self.catalog.readable_tables():
+                if table is not None:
+                    raise self.catalog.only_read_through_views(name)
+                raise self.catalog.unknown(name, "view")
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
         view = views.get(name)
         if view is not None and view.read is not None:
@@ -124,11 +116,16 @@ class Snapshot:
 
     def unreadable_files(self) -> dict[str, list[FileProgress]]:
         """Files that could not be read, by table; tables without any are left out."""
+        from tidemill.runtime.durability.sealed_tables import SealedTables
+        from tidemill.runtime.read.file_status import unreadable
+
         sealed = SealedTables(self.store, self.version)
         found = {t.name: unreadable(t, sealed.reader) for t in self.file_names().values()}
         return {name: files for name, files in found.items() if files}
 
     def _files(self, table: Table, epoch: int | None) -> pa.Table:
+        from tidemill.runtime.read.file_status import file_parts
+
         found = []
         for plan, shaped in file_parts(table):
             opened = [self.store.open(r) for r in self.runs(plan, epoch)]
@@ -143,6 +140,8 @@ class Snapshot:
         table = self.socket_names()[name]
         directory = self.store.objects.directory
         if self.socket_status is None and directory is not None:
+            from tidemill.runtime.sockets.socket_status import read_status
+
             return read_status(directory, self.catalog.tables[table])
         assert self.socket_status is not None, "only a root in a directory has sockets"
         return self.socket_status(table)
@@ -202,8 +201,12 @@ class Snapshot:
 
             return DECLARED[kind]()
         if kind == "sinks":
+            from tidemill.runtime.catalog.sinks import shown
+
             return shown(self.catalog.sinks, self.sink_statuses())
         if kind == "queues":
+            from tidemill.runtime.read.queue_status import queue_table
+
             queues = None if self.queues is None else self.queues()
             return queue_table(self.catalog, self.version.epoch, self.initialising, queues)
         text: pa.DataType = pa.string()
@@ -224,6 +227,8 @@ class Snapshot:
         if name in self.socket_names():
             schema = Schema(tuple(Field(f.name, f.type, f.nullable) for f in self.connections(name).schema))
         elif name in self.file_names():
+            from tidemill.runtime.read.file_status import FILES_SCHEMA
+
             schema = FILES_SCHEMA
         elif self.readable(name) and name not in self.catalog.views and name not in self.catalog.tables:
             schema = self.schema(name)
@@ -267,22 +272,21 @@ class Snapshot:
 
     def read_parts(self, name: str, epoch: int | None = None) -> Iterator[pa.Table]:
         """As :meth:`read`, in tables of at most 65,536 rows that are made when they are asked for; at least one."""
-        if name in self.socket_names():
+        if name.endswith(STATUS_SUFFIX) and name in self.socket_names():
             return iter((self.connections(name),))
         self.check_readable(name, epoch)
-        if name in self.file_names():
+        if name.endswith(FILES_SUFFIX) and name in self.file_names():
             return iter((self._files(self.file_names()[name], epoch),))
         return self._parts(self.plan(name, epoch), epoch)
 
     def _parts(self, plan: ReadPlan, epoch: int | None) -> Iterator[pa.Table]:
-        reader = reader_of(plan.table, [self.store.open(r) for r in self.runs(plan, epoch)])
         some = False
-        for delta in view_parts(plan, reader, single_row=plan.single):
+        for delta in sealed_parts(plan, [self.store.open(r) for r in self.runs(plan, epoch)]):
             for table in tables_of(plan, delta, _PART_ROWS):
                 some = True
                 yield table
         if not some:
-            yield _arrow(plan).empty_table()
+            yield plan.arrow_schema.empty_table()
 
     def index(self, name: str, on: str | Sequence[str], epoch: int | None = None) -> ViewIndex:
         """A view at an epoch as an index for :meth:`tidemill.plan.Plan.lookup_join`.
@@ -299,6 +303,8 @@ class Snapshot:
         TidemillError
             As :meth:`read`; TM4006 for a column that the view does not have.
         """
+        from tidemill.runtime.read.view_index import ViewIndex
+
         view = self._sealed(name.lower(), epoch)
         return ViewIndex(view, view.named((on,) if isinstance(on, str) else on, "on"))
 
@@ -331,12 +337,15 @@ class Snapshot:
         """
         from tidemill.plan.loading.nodes.sources import ScanNode  # who only reads a view waits for neither of them
         from tidemill.plan.loading.plan import Scan
+        from tidemill.runtime.read.view_rows import ViewRows
 
         sealed = self._sealed(view.lower(), epoch)
         wanted = tuple(sealed.plan.schema.names) if columns is None else sealed.named(columns, "columns")
         return Scan(ScanNode(name, ViewRows(sealed, wanted, splits)))
 
     def _sealed(self, name: str, epoch: int | None) -> SealedView:
+        from tidemill.runtime.read.sealed_view import SealedView
+
         self.check_readable(name, epoch)
         plan = self.plan(name, epoch)
         view = self.view_at(name, epoch)
@@ -367,7 +376,9 @@ class Snapshot:
                 got=f"{name}, epoch {epoch}",
                 hint="change_tables() gives the rows that went and those that came",
             )
-        return tables[0] if tables else _empty(self.plan(name, epoch))
+        from tidemill.runtime.read.view_changes import nothing
+
+        return tables[0] if tables else nothing(self.plan(name, epoch))
 
     def change_tables(self, name: str, epoch: int) -> list[pa.Table]:
         """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in.
@@ -408,6 +419,8 @@ class Snapshot:
 
     def _exchanged(self, name: str, epoch: int, before: int) -> list[pa.Table]:
         """The difference between a view at an epoch and at one before, where it is empty before its first."""
+        from tidemill.runtime.read.view_changes import net
+
         new = _with_weight(self.read(name, epoch), 1)
         if before < self.first_epoch(name) and self.version.horizon <= before:
             return [new] if new.num_rows else []
@@ -418,26 +431,11 @@ class Snapshot:
         return [found] if found.num_rows else []
 
     def _changes(self, name: str, epoch: int) -> pa.Table:
+        from tidemill.runtime.read.view_changes import changes_of
+
         plan = self.plan(name, epoch)
         changed = [self.store.open(r) for r in self.version.changes(plan.table.id, epoch)]
-        if plan.layout is None and not plan.table.is_multiset:
-            before = [self.store.open(r) for r in self.runs(plan, epoch - 1)] if epoch else []
-            return _weighted(plan, changed_rows(plan, before, changed))
-        if plan.layout is None:
-            found = _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
-            return net(found) if len(plan.schema) < len(plan.table.key) else found
-        before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
-        if not changed:
-            return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))
-        rows = _merged(plan, changed, drop_zero=False)
-        if plan.single and not before:
-            before = [zero_row(plan.table)]  # the row that readers saw before there was any state
-        delta = changed_groups(
-            plan.table, plan.layout, plan.input_types, reader_of(plan.table, before), rows, single=plan.single
-        )
-        for step in plan.steps:
-            delta = calculate(step, delta)
-        return net(_weighted(plan, delta))
+        return changes_of(plan, changed, lambda: [self.store.open(r) for r in self.runs(plan, epoch - 1)])
 
     def _unwritten_since(self, name: str, epoch: int) -> bool:
         runs = self.version.runs(self.plan(name).table.id)
@@ -518,15 +516,20 @@ class Snapshot:
 def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
     """The snapshot that a manifest describes."""
     catalog, counts = Catalog.from_json(data["catalog"]), data.get("counts", {})
-    statuses = {id_: SinkStatus("", epoch) for id_, epoch in data.get("sinks", {}).items()}
-    return Snapshot(store, version, catalog, data["filling"], counts, sink_statuses=lambda: statuses)
+
+    def statuses() -> dict[str, SinkStatus]:
+        from tidemill.runtime.catalog.sinks import SinkStatus
+
+        return {id_: SinkStatus("", epoch) for id_, epoch in data.get("sinks", {}).items()}
+
+    return Snapshot(store, version, catalog, data["filling"], counts, sink_statuses=statuses)
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
     """A delta with positive weights as a table with the view's column names."""
     if delta.weights is not None:
         delta = Delta(delta.take(np.repeat(np.arange(len(delta)), delta.weights)).batch)
-    return pa.Table.from_arrays(delta.batch.columns, schema=_arrow(plan))
+    return pa.Table.from_arrays(delta.batch.columns, schema=plan.arrow_schema)
 
 
 def tables_of(plan: ReadPlan, delta: Delta, most: int) -> Iterator[pa.Table]:
@@ -551,31 +554,3 @@ def _with_weight(table: pa.Table, weight: int) -> pa.Table:
 def _brief(failure: str) -> str:
     """Number, message and what was found, without the hint."""
     return ", ".join(line.strip().removeprefix("got:").strip() for line in failure.splitlines()[:2])
-
-
-def _empty(plan: ReadPlan) -> pa.Table:
-    return _weighted(plan, finish_rows(plan, empty_rows(plan.table)))
-
-
-def _weighted(plan: ReadPlan, delta: Delta) -> pa.Table:
-    schema = _arrow(plan).append(pa.field(WEIGHT, pa.int64(), False))
-    return pa.Table.from_arrays([*delta.batch.columns, pa.array(delta.explicit_weights())], schema=schema)
-
-
-def _arrow(plan: ReadPlan) -> pa.Schema:
-    return pa.schema([pa.field(f.name, f.type) for f in plan.schema])
-
-
-def _merged(plan: ReadPlan, runs: list[Rows], drop_zero: bool) -> Rows:
-    return merge(runs, plan.table.ops, drop_zero) if runs else empty_rows(plan.table)
-
-
-def net(table: pa.Table) -> pa.Table:
-    """Changes with equal rows combined, those that cancel out left out; ``__weight`` is the last column."""
-    names = [n for n in table.column_names if n != WEIGHT]
-    if not names or not table.num_rows:
-        return table
-    layout = [KeyColumn(table.schema.field(n).type) for n in names]
-    columns = [table.column(n).combine_chunks() for n in names]
-    rows = consolidate(encode(columns, layout, 0), [table.column(WEIGHT).combine_chunks()], [MergeOp.SUM], True)
-    return pa.Table.from_arrays([*decode(rows.keys, layout), rows.values[0]], schema=table.schema)

@@ -19,7 +19,7 @@ from tidemill.plan.sql.statements import Source, unquoted_name
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.read.numbered_frame import adopted, query_failed
 from tidemill.runtime.read.snapshot import Snapshot, tables_of
-from tidemill.runtime.tables.table import ERRORS_SUFFIX
+from tidemill.runtime.tables.suffixes import ERRORS_SUFFIX
 from tidemill.schema import Schema, quoted
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.version import Run

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from tidemill.mill import Mill
 from tidemill.runtime.read.selection import Selection
-from tidemill.runtime.read.snapshot import Snapshot, first_rows, net
+from tidemill.runtime.read.snapshot import Snapshot, first_rows
+from tidemill.runtime.read.view_changes import net
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.encoding import json_rows
 from tidemill.serve.stored.cache import Cache, table_bytes

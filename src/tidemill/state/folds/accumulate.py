@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
 from tidemill.errors import TidemillError
+from tidemill.kernels import types
 from tidemill.kernels.words import (
     F64,
     F64_OUT,
@@ -37,7 +37,7 @@ from tidemill.kernels.words import (
     multiply_high,
 )
 from tidemill.state.folds.extremes import take_or_null, winners
-from tidemill.state.keys.encoding import fixed, validity
+from tidemill.state.keys.layout import fixed, validity
 
 _EXACT = 1 << 53
 _NO_WEIGHTS = np.empty(0, np.int64)
@@ -61,7 +61,7 @@ def _count(ids: Ints, weights: Ints, bitmap: Bytes, offset: int, groups: int) ->
     return totals
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, U64, I64, I64, U8, types.int64, types.int64)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, U64, I64, I64, U8, types.int64, types.int64)
 def _sum_i128(
     ids: Ints, low: Words, high: Ints, weights: Ints, bitmap: Bytes, offset: int, groups: int
 ) -> tuple[Ints, Ints]:
@@ -116,7 +116,7 @@ def _add_weighted(hi: float, lo: float, value: float, weight: int) -> tuple[floa
     return hi, lo
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT, F64_OUT, F64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
+@kernel(types.tuple_of((F64_OUT, F64_OUT, F64_OUT, F64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
 def _sum_dd(
     ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int
 ) -> tuple[Floats, Floats, Floats, Floats]:
@@ -138,7 +138,7 @@ def _sum_dd(
     return highs, lows, huge_highs, huge_lows
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT, I64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
+@kernel(types.tuple_of((I64_OUT, I64_OUT, I64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
 def _count_special(
     ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int
 ) -> tuple[Ints, Ints, Ints]:

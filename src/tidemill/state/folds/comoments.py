@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import F64, F64_OUT, I64, I64_OUT, U8, Bytes, Floats, Ints, is_valid, kernel
 from tidemill.state.folds.expansions import (
     KEPT,
@@ -23,7 +23,7 @@ from tidemill.state.folds.expansions import (
     limit,
     two_product,
 )
-from tidemill.state.keys.encoding import fixed, validity
+from tidemill.state.keys.layout import fixed, validity
 
 SUMS = 5
 """Quad-doubles of two columns: sums of x, y, x * x, y * y and x * y."""
@@ -31,7 +31,7 @@ SUMS = 5
 _NO_WEIGHTS = np.empty(0, np.int64)
 
 
-@kernel(types.Tuple((F64_OUT, I64_OUT)), I64, F64, F64, I64, U8, types.int64, types.int64, types.float64)
+@kernel(types.tuple_of((F64_OUT, I64_OUT)), I64, F64, F64, I64, U8, types.int64, types.int64, types.float64)
 def _sum_products(
     ids: Ints, x: Floats, y: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int, most: float
 ) -> tuple[Floats, Ints]:

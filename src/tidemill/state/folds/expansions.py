@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import (
     F64,
     F64_OUT,
@@ -30,7 +30,7 @@ from tidemill.kernels.words import (
     kernel,
     two_sum,
 )
-from tidemill.state.keys.encoding import fixed, validity
+from tidemill.state.keys.layout import fixed, validity
 
 TERMS = 4
 """Columns of a quad-double."""
@@ -99,7 +99,7 @@ def add_weighted(sums: Floats, at: int, step: int, x: float, weight: int) -> Non
 
 
 @kernel(
-    types.Tuple((F64_OUT, I64_OUT, I64_OUT)), I64, F64, I64, U8, types.int64, types.int64, types.int64, types.float64
+    types.tuple_of((F64_OUT, I64_OUT, I64_OUT)), I64, F64, I64, U8, types.int64, types.int64, types.int64, types.float64
 )
 def _sum_powers(
     ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int, power: int, most: float

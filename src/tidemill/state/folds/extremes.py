@@ -6,18 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.columns import column
 from tidemill.kernels.words import I64, I64_OUT, U8, U64, Bytes, Ints, Words, compare, is_valid, kernel
-from tidemill.state.keys.encoding import (
-    body_width,
-    byte_strings,
-    nested_bodies,
-    ordered_decimals,
-    ordered_words,
-    validity,
-)
+from tidemill.state.keys.encoding import nested_bodies
+from tidemill.state.keys.layout import body_width, byte_strings, ordered_decimals, ordered_words, validity
 
 
 @kernel(I64_OUT, I64, I64, types.int64, U64, U64, U8, types.int64, types.boolean)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import (
     F64_GRID,
     F64_GRID_OUT,
@@ -34,7 +34,7 @@ def _int_as_dd(value: int) -> tuple[float, float]:
     return two_sum(np.float64(value >> 32) * _TWO32, np.float64(value & 0xFFFFFFFF))
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT)), I64)
+@kernel(types.tuple_of((F64_OUT, F64_OUT)), I64)
 def ints_as_dd(values: Ints) -> tuple[Floats, Floats]:
     """64-bit integers as double-doubles, exact."""
     high = np.empty(values.size, np.float64)
@@ -44,7 +44,7 @@ def ints_as_dd(values: Ints) -> tuple[Floats, Floats]:
     return high, low
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT)), I64, I64)
+@kernel(types.tuple_of((F64_OUT, F64_OUT)), I64, I64)
 def wide_as_dd(low: Ints, high: Ints) -> tuple[Floats, Floats]:
     """128-bit integers (low word as its bit pattern, high word) as double-doubles, to about 106 bits."""
     highs = np.empty(low.size, np.float64)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import (
     F64,
     F64_OUT,
@@ -34,8 +34,8 @@ from tidemill.kernels.words import (
     is_valid,
     kernel,
 )
-from tidemill.state.keys.encoding import body_width, ordered_decimals, ordered_words, validity
 from tidemill.state.keys.keys import KeyColumn, encode, group, sort
+from tidemill.state.keys.layout import body_width, ordered_decimals, ordered_words, validity
 
 
 @kernel(I64_OUT, I64, U8)
@@ -62,7 +62,7 @@ def slide_ints(values: Ints, starts: Ints, ends: Ints) -> Ints:
     return sums
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, I64, I64, I64)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, I64, I64, I64)
 def slide_wide(low: Ints, high: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """128-bit sums of each frame, as words (int64 each, the low one as its bit pattern)."""
     n = low.size
@@ -82,7 +82,7 @@ def slide_wide(low: Ints, high: Ints, starts: Ints, ends: Ints) -> tuple[Ints, I
     return result_low, result_high
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT)), F64, F64, I64, I64)
+@kernel(types.tuple_of((F64_OUT, F64_OUT)), F64, F64, I64, I64)
 def slide_double_doubles(high: Floats, low: Floats, starts: Ints, ends: Ints) -> tuple[Floats, Floats]:
     """Double-double sums of each frame, without a subtraction.
 

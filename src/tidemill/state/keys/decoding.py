@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.columns import column
 from tidemill.kernels.words import (
     BOOL_OUT,
@@ -25,16 +25,9 @@ from tidemill.kernels.words import (
     kernel,
     load_word,
 )
-from tidemill.state.keys.encoding import VNODE_BYTES, KeyColumn, body_width, is_bytes
-from tidemill.state.keys.nested import (
-    count_elements,
-    entry_type,
-    find_elements,
-    is_nested,
-    map_array,
-    program,
-    stack_depth,
-)
+from tidemill.state.keys.arrow_columns import bitmap, from_words
+from tidemill.state.keys.layout import VNODE_BYTES, KeyColumn, body_width, is_bytes, is_nested
+from tidemill.state.keys.nested import count_elements, entry_type, find_elements, map_array, program, stack_depth
 
 
 @kernel(types.void, U8, I64_OUT, types.int64, types.uint8, types.uint64, U64_OUT, BOOL_OUT)
@@ -95,25 +88,6 @@ def _read_bytes(data: Bytes, cursors: Ints, flip: Word, offsets: Ints, valid: Bo
                 position += 8
                 at += 9
         cursors[i] = at
-
-
-def bitmap(valid: Bools) -> pa.Buffer | None:
-    """Validity buffer of a Boolean array, None when all rows are valid."""
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").data)
-
-
-def _from_words(words: Words, type_: pa.DataType, valid: Bools) -> pa.Array[Any]:
-    if pa.types.is_boolean(type_):
-        packed = np.packbits(words.astype(np.bool_), bitorder="little")
-        return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(packed.data)])
-    width = body_width(type_)
-    sign = np.uint64(1 << (8 * width - 1))
-    if pa.types.is_floating(type_):
-        words = np.where(words & sign, words ^ sign, ~words)
-    else:
-        words = words ^ sign
-    values = words.astype(np.dtype(f"u{width}"))
-    return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(values.data)])
 
 
 def _inner(type_: pa.DataType, descending: bool) -> KeyColumn:
@@ -183,7 +157,7 @@ def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array[Any]:
         return pa.Array.from_buffers(key.type, rows, [bitmap(valid), pa.py_buffer(pairs.data)])
     words = np.empty(rows, np.uint64)
     _read_fixed(data, cursors, width, null_tag, flip, words, valid)
-    return _from_words(words, key.type, valid)
+    return from_words(words, key.type, valid)
 
 
 def decode_columns(offsets: Ints, data: Bytes, layout: Sequence[KeyColumn]) -> list[pa.Array[Any]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, equal, kernel
 from tidemill.state.keys.encoding import hash_bytes
 
@@ -12,7 +12,7 @@ _INITIAL_SLOTS = 4096
 _BLOCK = 64
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, U8)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, U8)
 def group_rows(offsets: Ints, data: Bytes) -> tuple[Ints, Ints]:
     """Group id of each byte string, dense in order of first appearance, and the first row of each group.
 

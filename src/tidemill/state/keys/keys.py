@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.sorting import sort_rows
 from tidemill.kernels.words import (
     I64,
@@ -30,8 +30,9 @@ from tidemill.kernels.words import (
     store64,
 )
 from tidemill.state.keys.decoding import decode_columns
-from tidemill.state.keys.encoding import VNODES, KeyColumn, byte_strings, encode_columns, hash_rows
+from tidemill.state.keys.encoding import encode_columns, hash_rows
 from tidemill.state.keys.grouping import group_rows
+from tidemill.state.keys.layout import VNODES, KeyColumn, byte_strings
 
 __all__ = [
     "VNODES",

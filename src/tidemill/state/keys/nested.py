@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.sorting import sort_rows
 from tidemill.kernels.words import (
     BOOL_OUT,
@@ -42,11 +42,6 @@ Rows = tuple[Ints, Bytes]
 _DEPTH = 64
 _LIST = -2
 _STRUCT = -3
-
-
-def is_nested(type_: pa.DataType) -> bool:
-    """Whether values are arrays, structs or maps."""
-    return bool(pa.types.is_list(type_) or pa.types.is_struct(type_) or pa.types.is_map(type_))
 
 
 def elements(array: pa.Array[Any]) -> tuple[Ints, pa.Array[Any]]:
@@ -72,7 +67,7 @@ def entry_type(type_: pa.MapType[Any, Any, Any]) -> pa.StructType:
     return pa.struct([pa.field("key", type_.key_type), pa.field("value", type_.item_type)])
 
 
-@kernel(types.Tuple((I64_OUT, U8_OUT)), I64, I64, U8, U8, types.int64)
+@kernel(types.tuple_of((I64_OUT, U8_OUT)), I64, I64, U8, U8, types.int64)
 def _join_elements(lists: Ints, offsets: Ints, data: Bytes, bitmap: Bytes, bit: int) -> Rows:
     """The body of each list from the encoded elements of all."""
     rows = lists.size - 1

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import I64, U8, Bytes, Ints, compare, kernel
 from tidemill.state.keys.encoding import encode_datums
 
-_I8_OUT = types.Array(types.int8, 1, "C")
+_I8_OUT = types.array(types.int8, 1, "C")
 
 
 @kernel(_I8_OUT, I64, U8, I64, U8)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, types
 
+from tidemill.kernels import types
+from tidemill.kernels.deferred import carray
 from tidemill.kernels.words import Words, as_pointer, inlined
 from tidemill.state.keys.keys import Keys
 
-RUN_TABLE = types.Array(types.uint64, 2, "C", readonly=True)
+RUN_TABLE = types.array(types.uint64, 2, "C", readonly=True)
 
 
 def _address(array: npt.NDArray[Any]) -> int:

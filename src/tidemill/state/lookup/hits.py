@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import carray, types
 
+from tidemill.kernels import types
 from tidemill.kernels.columns import column, room
+from tidemill.kernels.deferred import carray
 from tidemill.kernels.words import (
     BOOL,
     BOOL_OUT,
@@ -32,16 +33,17 @@ from tidemill.kernels.words import (
     kernel,
 )
 from tidemill.state.folds.extremes import take_or_null
-from tidemill.state.keys.decoding import bitmap
-from tidemill.state.keys.encoding import fixed
+from tidemill.state.keys.arrow_columns import bitmap
+from tidemill.state.keys.layout import fixed
 from tidemill.state.keys.run_table import addresses
-from tidemill.state.merge.combining import MergeOp, check_weighted, columns_by_op, combine_one, is_word, summable
+from tidemill.state.merge.combining import check_weighted, combine_one, is_word, summable
 from tidemill.state.merge.merge import Rows
+from tidemill.state.merge.operations import MergeOp, columns_by_op
 
 Hits = npt.NDArray[np.int64]
 """Row of each probe in each run (int64[runs, probes], oldest run first), -1 where it does not have it."""
 
-GRID = types.Array(types.int64, 2, "C")
+GRID = types.array(types.int64, 2, "C")
 
 
 @kernel(types.void, GRID, U64, BOOL, I64_OUT)

@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import F64, F64_GRID, I64, Bools, Floats, Ints, inlined, kernel
 from tidemill.state.keys.keys import Keys, group, sort
 from tidemill.state.merge.merge import Rows
 from tidemill.state.runs.searching import append_byte, locate_prefixes
 
-I64_GRID_OUT = types.Array(types.int64, 2, "C")
-BOOL_GRID = types.Array(types.boolean, 2, "C", readonly=True)
+I64_GRID_OUT = types.array(types.int64, 2, "C")
+BOOL_GRID = types.array(types.boolean, 2, "C", readonly=True)
 
 FORMS = ("value", "value_minus_bound", "bound_minus_value")
 OPS = ("lt", "le", "gt", "ge")
@@ -221,7 +221,7 @@ def _piece(lows: Ints, highs: Ints, p: int, used: int, low: int, high: int) -> i
 
 
 @kernel(
-    types.Tuple((I64_GRID_OUT, I64_GRID_OUT)), F64, I64, I64, I64, F64_GRID, BOOL_GRID, I64, I64, F64, types.boolean
+    types.tuple_of((I64_GRID_OUT, I64_GRID_OUT)), F64, I64, I64, I64, F64_GRID, BOOL_GRID, I64, I64, F64, types.boolean
 )
 def _number_ranges(
     y: Floats,

@@ -19,8 +19,9 @@ from tidemill.kernels.words import Bools, Ints, Words
 from tidemill.state.keys.keys import Keys, hash64
 from tidemill.state.keys.run_table import addresses
 from tidemill.state.lookup.hits import combine_hits
-from tidemill.state.merge.combining import MergeOp, columns_by_op, summable
+from tidemill.state.merge.combining import summable
 from tidemill.state.merge.merge import Rows, merge
+from tidemill.state.merge.operations import MergeOp, columns_by_op
 from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.searching import (
     append_byte,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.columns import column
 from tidemill.kernels.words import (
     BOOL,
@@ -24,48 +23,10 @@ from tidemill.kernels.words import (
     add_double_double,
     kernel,
 )
-from tidemill.state.folds.expansions import TERMS, sum_quads
+from tidemill.state.folds.expansions import sum_quads
 from tidemill.state.folds.extremes import take_or_null, winners
-from tidemill.state.keys.encoding import fixed
-
-
-class MergeOp(StrEnum):
-    """How the values of equal keys become one.
-
-    ``SUM`` is int64 (wraps) or float64 (added in order of age). ``MIN`` and ``MAX`` take NULL as neutral and
-    NaN as greatest. ``LAST`` takes the value of the newest run, NULL included. ``SUM_DD`` is a double-double
-    in two float64 columns (high, low; low is 0 once high is not finite), ``SUM_I128`` a wrapping 128-bit int
-    in two int64 columns (low word as its bit pattern, high word), ``SUM_QD`` a quad-double in four float64
-    columns. Sums never see a NULL.
-    """
-
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
-    LAST = "last"
-    SUM_DD = "sum_dd"
-    SUM_I128 = "sum_i128"
-    SUM_QD = "sum_qd"
-
-    @property
-    def columns(self) -> int:
-        """Arrow columns that one logical value takes."""
-        if self is MergeOp.SUM_QD:
-            return TERMS
-        return 2 if self in (MergeOp.SUM_DD, MergeOp.SUM_I128) else 1
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether a missing value is 0 rather than NULL."""
-        return self in (MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128, MergeOp.SUM_QD)
-
-
-def columns_by_op(ops: Sequence[MergeOp]) -> Iterator[tuple[MergeOp, int]]:
-    """Each operation with the position of its first Arrow column."""
-    at = 0
-    for op in ops:
-        yield op, at
-        at += op.columns
+from tidemill.state.keys.layout import fixed
+from tidemill.state.merge.operations import MergeOp, columns_by_op
 
 
 def _sum(order: Ints, starts: Ints, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -82,7 +43,7 @@ _sum_ints = kernel(I64_OUT, I64, I64, I64)(_sum)
 _sum_floats = kernel(F64_OUT, I64, I64, F64)(_sum)
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT)), I64, I64, F64, F64)
+@kernel(types.tuple_of((F64_OUT, F64_OUT)), I64, I64, F64, F64)
 def _sum_double_doubles(order: Ints, starts: Ints, high: Floats, low: Floats) -> tuple[Floats, Floats]:
     highs = np.empty(starts.size - 1, np.float64)
     lows = np.empty(starts.size - 1, np.float64)
@@ -97,7 +58,7 @@ def _sum_double_doubles(order: Ints, starts: Ints, high: Floats, low: Floats) ->
     return highs, lows
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, I64, I64, I64)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, I64, I64, I64)
 def _sum_wide(order: Ints, starts: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
     lows = np.empty(starts.size - 1, np.int64)
     highs = np.empty(starts.size - 1, np.int64)
@@ -115,7 +76,7 @@ def _sum_wide(order: Ints, starts: Ints, low: Ints, high: Ints) -> tuple[Ints, I
     return lows, highs
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, I64, BOOL)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, I64, BOOL)
 def select(order: Ints, starts: Ints, keep: Bools) -> tuple[Ints, Ints]:
     """Order and starts of the segments to keep."""
     rows = np.empty(order.size, np.int64)

@@ -10,8 +10,9 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
 
+from tidemill.kernels import types
+from tidemill.kernels.cache import njit
 from tidemill.kernels.columns import room
 from tidemill.kernels.words import I64, I64_OUT, F, Ints, Words, compare, inlined, kernel
 from tidemill.state.keys.run_table import RUN_TABLE, run_data, run_offsets, run_size
@@ -26,14 +27,14 @@ _BLOCK = 16384
 Sources = npt.NDArray[np.uint16]
 _Marks = npt.NDArray[np.uint32]
 """Per row of a block its run (upper half) and which of the run's rows in the block it is."""
-_GRID64 = types.Array(types.uint64, 2, "C")
-_GRID32 = types.Array(types.uint32, 2, "C")
-_U16_OUT = types.Array(types.uint16, 1, "C")
+_GRID64 = types.array(types.uint64, 2, "C")
+_GRID32 = types.array(types.uint32, 2, "C")
+_U16_OUT = types.array(types.uint16, 1, "C")
 
 
 def _always_inlined(function: F) -> F:
     """As ``inlined``, but not left to LLVM: with calls of :func:`_order`, merging takes 40 to 90 % longer."""
-    return cast(F, njit(nogil=True, forceinline=True)(function))
+    return cast(F, njit(nogil=True, forceinline=True, cache=False)(function))
 
 
 @_always_inlined

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import I64_OUT, Bytes, Ints, Words, head_mask, inlined, kernel, load64, load_word
 from tidemill.state.keys.run_table import RUN_TABLE, run_data, run_offsets, run_size
 

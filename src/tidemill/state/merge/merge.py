@@ -11,21 +11,13 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import byte_size, column, room
 from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, equal, kernel
-from tidemill.state.keys.encoding import fixed
 from tidemill.state.keys.keys import Keys, sort
+from tidemill.state.keys.layout import fixed
 from tidemill.state.keys.run_table import addresses, run_table
-from tidemill.state.merge.combining import (
-    MergeOp,
-    check_weighted,
-    columns_by_op,
-    combine,
-    combine_one,
-    is_word,
-    select,
-    summable,
-)
+from tidemill.state.merge.combining import check_weighted, combine, combine_one, is_word, select, summable
 from tidemill.state.merge.interleaving import MOST_RUNS, Sources, interleave
 from tidemill.state.merge.merging import copy_keys, last_words, order_of, sum_floats, sum_ints
+from tidemill.state.merge.operations import MergeOp, columns_by_op
 
 __all__ = ["MergeOp", "Rows", "consolidate", "merge", "negated"]
 

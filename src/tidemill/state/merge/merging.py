@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, types
 
+from tidemill.kernels import types
+from tidemill.kernels.deferred import carray
 from tidemill.kernels.words import (
     BOOL,
     F64_OUT,
@@ -36,7 +37,7 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE, run_data, run_offsets, run_table
 from tidemill.state.merge.interleaving import RUN, SAME, Sources, interleave
 
-_U16 = types.Array(types.uint16, 1, "C", readonly=True)
+_U16 = types.array(types.uint16, 1, "C", readonly=True)
 
 
 @kernel(types.int64, RUN_TABLE, _U16, BOOL, I64_OUT, U8_OUT)
@@ -109,7 +110,7 @@ def last_words(addresses: Words, sources: Sources, out: Words) -> None:
         out[segment] = value
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), _U16, I64, types.int64)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), _U16, I64, types.int64)
 def order_of(sources: Sources, firsts: Ints, segments: int) -> tuple[Ints, Ints]:
     """The merge as rows of the concatenated runs (run ``r`` begins at ``firsts[r]``), and where segments start."""
     order = np.empty(sources.size, np.int64)

@@ -9,8 +9,8 @@ in RocksDB's FastLocalBloom.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import BOOL_OUT, U64, U64_OUT, Bools, Words, inlined, kernel, multiply_high
 
 BITS_PER_KEY = 10

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import I64, I64_OUT, U8, U8_OUT, Bytes, Ints, Word, equal, inlined, kernel, load_word
 from tidemill.state.runs.searching import search
 

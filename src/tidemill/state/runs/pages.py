@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
 from tidemill.errors import TidemillError
+from tidemill.kernels import types
 from tidemill.kernels.words import BOOL_OUT, I64, Bools, Ints, kernel
 
 PAGE = 16 << 10
@@ -79,7 +79,9 @@ class Pages:
 
     def check_ranges(self, starts: Ints, ends: Ints) -> None:
         """Check the pages of several ranges of bytes. TM1011 when one is corrupt."""
-        if self._left and len(starts):
+        if len(starts) == 1:
+            self.check(int(starts[0]), int(ends[0]))
+        elif self._left and len(starts):
             wanted = np.zeros(len(self._crcs), np.bool_)
             _mark(wanted, starts, ends, self.page)
             wanted &= ~self._checked

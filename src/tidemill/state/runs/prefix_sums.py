@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import (
     F64,
     F64_GRID,
@@ -33,8 +33,9 @@ from tidemill.kernels.words import (
     add_double_double,
     kernel,
 )
-from tidemill.state.merge.combining import MergeOp, summable
+from tidemill.state.merge.combining import summable
 from tidemill.state.merge.merge import Rows
+from tidemill.state.merge.operations import MergeOp
 from tidemill.state.runs.derived import Arrays, derived
 
 _FAN_OUT = 16
@@ -58,7 +59,7 @@ def _prefix_dd(high: Floats, low: Floats) -> Floats:
     return sums
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, I64)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, I64)
 def _prefix_wide(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """128-bit sums of all rows before each; one more than given."""
     lows = np.zeros(low.size + 1, np.int64)
@@ -132,7 +133,7 @@ def _add_dd(
     return others[:count].copy()
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT, I64_OUT)), F64, F64)
+@kernel(types.tuple_of((F64_OUT, F64_OUT, I64_OUT)), F64, F64)
 def _sum_tree(high: Floats, low: Floats) -> tuple[Floats, Floats, Ints]:
     """Sums of 16, 256, ... rows after the rows themselves, and where each level starts."""
     starts = np.zeros(20, np.int64)

@@ -7,8 +7,9 @@ search starts where the one before it ended and doubles its step until it has pa
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
 
+from tidemill.kernels import types
+from tidemill.kernels.deferred import carray
 from tidemill.kernels.words import (
     I64,
     I64_OUT,
@@ -27,7 +28,7 @@ from tidemill.kernels.words import (
 )
 from tidemill.state.runs.filters import has
 
-I64_GRID = types.Array(types.int64, 2, "C")
+I64_GRID = types.array(types.int64, 2, "C")
 
 
 @inlined
@@ -79,7 +80,7 @@ def locate(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes) -> In
     return rows
 
 
-@kernel(types.Tuple((I64_OUT, I64_OUT)), I64, U8, I64, U8)
+@kernel(types.tuple_of((I64_OUT, I64_OUT)), I64, U8, I64, U8)
 def locate_prefixes(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes) -> tuple[Ints, Ints]:
     """First row with each prefix, and the row after the last."""
     lows = np.empty(probe_offsets.size - 1, np.int64)
@@ -176,7 +177,7 @@ def owners_of(offsets: Ints, data: Bytes, prefix_offsets: Ints, prefixes: Bytes)
     return owners
 
 
-@kernel(types.Tuple((I64_OUT, U8_OUT)), I64, U8, types.uint8)
+@kernel(types.tuple_of((I64_OUT, U8_OUT)), I64, U8, types.uint8)
 def append_byte(offsets: Ints, data: Bytes, byte: int) -> tuple[Ints, Bytes]:
     n = offsets.size - 1
     starts = np.empty(n + 1, np.int64)
@@ -190,7 +191,7 @@ def append_byte(offsets: Ints, data: Bytes, byte: int) -> tuple[Ints, Bytes]:
     return starts, result
 
 
-@kernel(types.Tuple((I64_GRID, I64_GRID)), U64, U64, I64, I64, I64, U8, I64, U8)
+@kernel(types.tuple_of((I64_GRID, I64_GRID)), U64, U64, I64, I64, I64, U8, I64, U8)
 def prefix_ranges(
     offset_addresses: Words,
     data_addresses: Words,
@@ -224,7 +225,7 @@ def prefix_ranges(
 
 
 @kernel(
-    types.UniTuple(types.int64, 2), I64_GRID, U64, U64, U64, I64, I64, U64, I64, I64, I64_GRID, I64_GRID,
+    types.tuple_of((types.int64, types.int64)), I64_GRID, U64, U64, U64, I64, I64, U64, I64, I64, I64_GRID, I64_GRID,
     types.boolean, types.int64,
 )  # fmt: skip
 def first_rows(

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.lookup.merge_chunks import merge_chunks
-from tidemill.state.merge.combining import columns_by_op
 from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.merge.operations import columns_by_op
 from tidemill.state.runs.sst import Part
 from tidemill.state.store.compaction import Compaction, Slice
 from tidemill.state.store.store import RunStore

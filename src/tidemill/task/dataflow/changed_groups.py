@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode
-from tidemill.state.keys.nested import is_nested
+from tidemill.state.keys.layout import is_nested
 from tidemill.state.keys.ordering import compare_rows
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows, merge

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from tidemill.errors import EvaluationError
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.memory import MemoryBudget
+from tidemill.state.tables import StateTable
 from tidemill.task.dataflow.deltas import Item
 from tidemill.task.program.operation import Operation
-from tidemill.task.program.tables import StateTable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.state.folds.products import add_product_dd, add_product_wide, ints_as_dd, wide_as_dd
-from tidemill.state.merge.combining import MergeOp, summable
+from tidemill.state.merge.combining import summable
+from tidemill.state.merge.operations import MergeOp
 from tidemill.state.runs.prefix_sums import split_specials
 from tidemill.task.program import GroupPartial, PairSums, Term
 

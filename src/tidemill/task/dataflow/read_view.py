@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,14 @@ from tidemill.kernels.columns import column, nulls, numbers
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
-from tidemill.task.aggregates.accumulators import AggregateLayout
-from tidemill.task.aggregates.functions import finish
-from tidemill.task.dataflow.calculate import calculate
+from tidemill.state.plain.reading import PlainRows, read_small
+from tidemill.state.tables import StateTable
 from tidemill.task.dataflow.deltas import Delta, batch_of
-from tidemill.task.dataflow.failing_row import with_row
-from tidemill.task.program import ReadPlan, StateTable
+from tidemill.task.program.read_plan import ReadPlan
+
+if TYPE_CHECKING:
+    from tidemill.task.aggregates.accumulators import AggregateLayout
+    from tidemill.task.program.row_steps import Calculate
 
 _ROWS = 1 << 16
 
@@ -47,6 +49,22 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
     if single_row and not len(rows.keys):
         rows = zero_row(plan.table)
     return finish_rows(plan, rows)
+
+
+def sealed_parts(plan: ReadPlan, runs: Sequence[Rows]) -> Iterator[Delta]:
+    """The rows of a whole view, some at a time: as :func:`view_parts`, of a small view without loading kernels.
+
+    Parameters
+    ----------
+    runs : sequence of Rows
+        Its state, oldest first.
+    """
+    small = read_small(plan.table, runs)
+    if small is None or not small.length:
+        yield from view_parts(plan, reader_of(plan.table, runs), single_row=plan.single)
+        return
+    counts = numbers(small.values[0])
+    yield _finish(plan, small if plan.single or counts.min() >= 0 else small.take(np.flatnonzero(counts > 0)))
 
 
 def view_parts(
@@ -79,31 +97,50 @@ def read_parts(plan: ReadPlan, table: TableReader) -> Iterator[Delta]:
 
 def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:
     """Merged rows of the view's table as rows of the view; multiset weights are kept, negative ones too."""
-    columns = decode(rows.keys, plan.table.key)
+    return _finish(plan, PlainRows(decode(rows.keys, plan.table.key), list(rows.values), len(rows.keys)))
+
+
+def _finish(plan: ReadPlan, rows: PlainRows) -> Delta:
+    columns = rows.keys
     weights = None
     if plan.layout is None:
         weights = numbers(rows.values[0])
-        columns = columns + list(rows.values[1:])
+        columns = columns + rows.values[1:]
         if len(weights) and (weights == 1).all():
             weights = None
     else:
-        columns = columns + _finished(plan, plan.layout, columns, rows)
-    delta = Delta(batch_of(columns, len(rows.keys)), weights)
+        columns = columns + _finished(plan, plan.layout, rows)
+    delta = Delta(batch_of(columns, rows.length), weights)
     for step in plan.steps:
-        try:
-            delta = calculate(step, delta)
-        except EvaluationError as error:
-            raise with_row(error, partial(calculate, step), delta) from error
+        delta = _calculated(step, delta)
     return delta
 
 
-def _finished(plan: ReadPlan, layout: AggregateLayout, keys: list[pa.Array[Any]], rows: Rows) -> list[pa.Array[Any]]:
+def _calculated(step: Calculate, delta: Delta) -> Delta:
+    if step.picked is not None:  # without all functions, which take long to import
+        return Delta(batch_of([delta.batch.column(i) for i in step.picked], len(delta)), delta.weights)
+    from tidemill.task.dataflow.calculate import calculate
+
+    try:
+        return calculate(step, delta)
+    except EvaluationError as error:
+        from tidemill.task.dataflow.failing_row import with_row
+
+        raise with_row(error, partial(calculate, step), delta) from error
+
+
+def _finished(plan: ReadPlan, layout: AggregateLayout, rows: PlainRows) -> list[pa.Array[Any]]:
+    from tidemill.task.aggregates.functions import finish
+
+    keys = rows.keys
     try:
         return finish(layout, plan.input_types, rows.values)
     except EvaluationError as error:
         if not keys:
             raise
-        groups = Delta(batch_of([*keys, *rows.values], len(rows.keys)))
+        from tidemill.task.dataflow.failing_row import with_row
+
+        groups = Delta(batch_of([*keys, *rows.values], rows.length))
 
         def compute(part: Delta) -> object:
             return finish(layout, plan.input_types, part.batch.columns[len(keys) :])

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import int64
 
 from tidemill.errors import TidemillError
+from tidemill.kernels.types import int64
 from tidemill.kernels.words import I64, U8, Bytes, Ints, compare, kernel
 from tidemill.state.keys.keys import KeyColumn, Keys, encode
 from tidemill.state.runs.searching import locate_prefixes

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.kernels.columns import column
-from tidemill.state.keys.nested import is_nested
+from tidemill.state.keys.layout import is_nested
 from tidemill.state.keys.ordering import compare_rows
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.compute import Array, null_where, pc

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidemill.state.tables import StateTable
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.expressions.texts import Names, listed, name_of, names_of
 from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation, TableNames
-from tidemill.task.program.tables import StateTable
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.state.tables import StateTable
 from tidemill.task.expressions import Expression
 from tidemill.task.expressions.texts import Names, listed
 from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.row_steps import Arrange
-from tidemill.task.program.tables import StateTable
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias
 
+from tidemill.state.tables import StateTable
 from tidemill.task.expressions.texts import Names
 from tidemill.task.program.costs import Cost, CostClass
-from tidemill.task.program.tables import StateTable
 
 TableNames: TypeAlias = Callable[[StateTable], Names]
 """Gives the names of the columns of the rows that were arranged for a table; none where they are not known."""

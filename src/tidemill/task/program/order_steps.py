@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.tables import StateTable
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.expressions.texts import Names, listed
 from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.row_steps import Arrange
-from tidemill.task.program.tables import StateTable
 from tidemill.task.program.window_calls import WindowCall
 
 

@@ -13,38 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from tidemill.schema import Schema
-from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.state.tables import StateTable
 from tidemill.task.expressions.texts import Names
 from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation, TableNames
-from tidemill.task.program.row_steps import Calculate, ScanStep
+from tidemill.task.program.read_plan import ReadPlan
+from tidemill.task.program.row_steps import ScanStep
 from tidemill.task.program.table_steps import ApplyBook, ApplyChangelog, ApplyFileVersions
-from tidemill.task.program.tables import StateTable
-
-
-@dataclass(frozen=True)
-class ReadPlan:
-    """How a view's rows are read from its state table, without any engine.
-
-    With ``groups`` the table holds accumulators and each live group is finished into a row (group columns,
-    then results); without, rows are keys with multiplicities, followed by the values after the first if the
-    table has any. ``steps`` are applied to that, in order.
-    ``single`` marks an aggregate without GROUP BY: one row even over nothing.
-    """
-
-    table: StateTable
-    layout: AggregateLayout | None
-    input_types: tuple[pa.DataType, ...]
-    steps: tuple[Calculate, ...]
-    schema: Schema
-
-    @property
-    def single(self) -> bool:
-        """Whether there is exactly one group."""
-        return self.layout is not None and not self.table.key
 
 
 @dataclass(frozen=True)

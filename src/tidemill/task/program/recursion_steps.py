@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.state.tables import StateTable
 from tidemill.task.expressions.texts import Names
 from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation
 from tidemill.task.program.row_steps import Arrange, Calculate, Explode
-from tidemill.task.program.tables import StateTable
 
 
 @dataclass(frozen=True)

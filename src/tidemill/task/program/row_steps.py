@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill.task.expressions import Expression
+from tidemill.state.tables import StateTable
+from tidemill.task.expressions import Expression, Ref
 from tidemill.task.expressions.texts import Names, listed, names_of, show, show_short
 from tidemill.task.program.operation import Operation, TableNames
-from tidemill.task.program.tables import StateTable, TableSource
+from tidemill.task.program.tables import TableSource
 
 FILE = "file"
 """The name that EXPLAIN gives to the file of a row, where rows are kept by file."""
@@ -59,6 +60,14 @@ class Calculate(Operation):
 
     condition: Expression | None
     expressions: tuple[Expression, ...] | None
+
+    @property
+    def picked(self) -> tuple[int, ...] | None:
+        """The columns that come out, by position, where nothing is computed; else None."""
+        if self.condition is not None or self.expressions is None:
+            return None
+        refs = [e.index for e in self.expressions if isinstance(e, Ref)]
+        return tuple(refs) if len(refs) == len(self.expressions) else None
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         if self.expressions is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.state.tables import StateTable
 from tidemill.task.expressions.texts import Names, listed, names_of
 from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.row_steps import FILE, Arrange
-from tidemill.task.program.tables import Changelog, FileVersions, StateTable
+from tidemill.task.program.tables import Changelog, FileVersions
 
 
 @dataclass(frozen=True)

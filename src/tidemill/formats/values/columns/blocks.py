@@ -9,7 +9,6 @@ from __future__ import annotations
 
 # mypy: allow-untyped-defs
 import numpy as np
-from numba import carray
 
 from tidemill.formats.rows.field_index import field_bounds
 from tidemill.formats.values.numbers.decimals import parse_decimals, scale_lanes
@@ -27,6 +26,7 @@ from tidemill.formats.values.texts.texts import copy_texts, parse_booleans
 from tidemill.formats.values.times.time_lanes import DATE_LENGTH, TIME_LENGTH, date_lanes, gather_times, timestamp_lanes
 from tidemill.formats.values.times.times import parse_dates, parse_timestamps
 from tidemill.kernels.byte_masks import kernel, pointer_to
+from tidemill.kernels.deferred import carray
 
 INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, DECIMAL, TEXT, BINARY, BOOLEAN, DATE, TIMESTAMP = range(12)
 """What parses a column."""

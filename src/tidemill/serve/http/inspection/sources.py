@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from tidemill.runtime.files.file_progress import FileProgress
 from tidemill.runtime.read.snapshot import Snapshot
-from tidemill.runtime.tables.table import STATUS_SUFFIX
+from tidemill.runtime.tables.suffixes import STATUS_SUFFIX
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.inspection.models import Connection, Source, Sources, UnreadableFile
 

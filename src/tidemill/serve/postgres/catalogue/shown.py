@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidemill.errors import TidemillError
 from tidemill.runtime.read.file_status import FILES_SCHEMA
 from tidemill.runtime.read.snapshot import Snapshot
-from tidemill.runtime.tables.table import ERRORS_SUFFIX
+from tidemill.runtime.tables.suffixes import ERRORS_SUFFIX
 from tidemill.schema import Field
 
 PUBLIC, ABOUT = "public", "tidemill"

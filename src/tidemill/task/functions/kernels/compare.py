@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import equal, inlined, kernel
 from tidemill.task.functions.kernels.search import INTS_OUT, NUMBERS, TEXT, find, width
 
-_BOOLS_OUT = types.Array(types.boolean, 1, "C")
-_FLOATS_OUT = types.Array(types.float64, 1, "C")
+_BOOLS_OUT = types.array(types.boolean, 1, "C")
+_FLOATS_OUT = types.array(types.float64, 1, "C")
 _0, _1 = np.uint64(0), np.uint64(1)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
+from tidemill.kernels import types
 from tidemill.kernels.words import copy_bytes, inlined, kernel
 from tidemill.task.functions.kernels.search import (
     INTS_OUT,
@@ -20,7 +19,7 @@ from tidemill.task.functions.kernels.search import (
     width,
 )
 
-_READ = types.Array(types.int32, 1, "C")
+_READ = types.array(types.int32, 1, "C")
 
 
 @kernel(types.void, RAW, _READ, _READ, LONGS_OUT, ROOM)

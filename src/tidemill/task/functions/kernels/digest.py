@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import inlined, kernel
 from tidemill.task.functions.kernels.search import ROOM, TEXT
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import copy_bytes, kernel
 from tidemill.task.functions.kernels.search import LONGS_OUT, NUMBERS, ROOM, TEXT, characters, find, skip, width
 
@@ -162,7 +162,7 @@ def soundex(raw: Any, first: Any, last: Any, ends: Any, room: Any) -> None:
             room[to + k] = 48
 
 
-_KINDS = types.Array(types.uint8, 1, "C", readonly=True)
+_KINDS = types.array(types.uint8, 1, "C", readonly=True)
 
 
 @kernel(types.void, *TEXT, _KINDS, *TEXT, LONGS_OUT, ROOM)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import inlined, kernel
 from tidemill.task.functions.kernels.search import LONGS_OUT, NUMBERS, ROOM, TEXT
 
-_BAD = types.Array(types.int8, 1, "C")
+_BAD = types.array(types.int8, 1, "C")
 _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 _DIGITS = np.frombuffer(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", np.uint8)
 _NO_DIGIT = 99

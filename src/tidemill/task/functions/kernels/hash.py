@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import inlined, kernel
 
-_U8 = types.Array(types.uint8, 1, "C", readonly=True)
-_I32 = types.Array(types.int32, 1, "A", readonly=True)
-_I64 = types.Array(types.int64, 1, "A", readonly=True)
-_BOOL = types.Array(types.boolean, 1, "A", readonly=True)
-_OUT = types.Array(types.uint64, 1, "C")
+_U8 = types.array(types.uint8, 1, "C", readonly=True)
+_I32 = types.array(types.int32, 1, "A", readonly=True)
+_I64 = types.array(types.int64, 1, "A", readonly=True)
+_BOOL = types.array(types.boolean, 1, "A", readonly=True)
+_OUT = types.array(types.uint64, 1, "C")
 
 _M = np.uint64(0xFFFFFFFF)
 _P1, _P2, _P3 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.words import BOOL, BOOL_OUT, F64, U64, U64_OUT, fused_multiply_add, kernel
 from tidemill.task.functions.kernels.search import LONGS_OUT, NUMBERS, ROOM
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
+from tidemill.kernels import types
 from tidemill.kernels.words import inlined, kernel
 from tidemill.task.functions.kernels.search import INTS_OUT, LONGS_OUT, NUMBERS, TEXT, find, width
 
-_ANSWERS = types.Array(types.int8, 1, "C")
+_ANSWERS = types.array(types.int8, 1, "C")
 
 
 @inlined

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
+from tidemill.kernels import types
 from tidemill.kernels.words import inlined, kernel
 
-RAW = types.Array(types.uint8, 1, "C", readonly=True)
-PLACES = types.Array(types.int32, 1, "A", readonly=True)
-NUMBERS = types.Array(types.int64, 1, "A", readonly=True)
+RAW = types.array(types.uint8, 1, "C", readonly=True)
+PLACES = types.array(types.int32, 1, "A", readonly=True)
+NUMBERS = types.array(types.int64, 1, "A", readonly=True)
 TEXT = (RAW, PLACES, PLACES)
 """A column of texts: bytes, first places, last places. A constant has steps of 0 between its places."""
-INTS_OUT = types.Array(types.int32, 1, "C")
-LONGS_OUT = types.Array(types.int64, 1, "C")
-ROOM = types.Array(types.uint8, 1, "C")
+INTS_OUT = types.array(types.int32, 1, "C")
+LONGS_OUT = types.array(types.int64, 1, "C")
+ROOM = types.array(types.uint8, 1, "C")
 
 
 @inlined

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
+from tidemill.kernels import types
 from tidemill.kernels.columns import column
 from tidemill.kernels.words import inlined, kernel
 from tidemill.task.expressions import Call
@@ -21,10 +21,10 @@ from tidemill.task.functions.columns.compute import element_type, fields_of, pc
 from tidemill.task.functions.columns.lists import Lists, offsets_of, put_together, take_apart
 from tidemill.task.functions.columns.registry import Value, function
 
-_F64 = types.Array(types.float64, 1, "A", readonly=True)
-_I64 = types.Array(types.int64, 1, "A", readonly=True)
-_F64_OUT = types.Array(types.float64, 1, "C")
-_I64_OUT = types.Array(types.int64, 1, "C")
+_F64 = types.array(types.float64, 1, "A", readonly=True)
+_I64 = types.array(types.int64, 1, "A", readonly=True)
+_F64_OUT = types.array(types.float64, 1, "C")
+_I64_OUT = types.array(types.int64, 1, "C")
 
 _SEED = 31183
 _MULTIPLIER = 0x5DEECE66D

@@ -1,0 +1,51 @@
+"""The command ``query``, once its arguments are known."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tidemill.cli import output
+from tidemill.plan.sql.simple_select import parse_select
+
+
+def query(
+    statement: str,
+    root: str | None = None,
+    server: str | None = None,
+    format_: str = "table",
+    epoch: int | None = None,
+    master: str | None = None,
+) -> None:
+    """Write the answer to a statement that reads, of a server or of a root: as the command with these arguments.
+
+    Raises
+    ------
+    TidemillError
+        TM7002 for another format; as :func:`~tidemill.cli.querying.answer` and
+        :func:`~tidemill.cli.remote.server_for`.
+    """
+    from tidemill.cli import querying, remote
+
+    output.check_format(format_)
+    if parse_select(statement) is None:
+        from tidemill.plan.sql.statement_words import parse_reading
+
+        parse_reading(statement)
+    client = remote.server_for(root, server)
+    if client is not None:
+        write_answer(remote.answer(client, statement, epoch), format_)
+    else:
+        assert root is not None
+        write_answer(querying.answer(root, statement, epoch, master), format_)
+
+
+def write_answer(found: Iterator[pa.Table] | str | None, format_: str) -> None:
+    """Rows or the text of a plan in a format; nothing for None."""
+    if isinstance(found, str) and format_ == "table":
+        print(found, flush=True)
+    elif found is not None:
+        tables = (pa.table({"plan": [found]}),) if isinstance(found, str) else found
+        output.write_parts(tables, format_, sys.stdout.buffer)

@@ -1,0 +1,81 @@
+"""Instructions for compiled functions that Numba does not offer, on unaligned words and 128 bits.
+
+Imported when a kernel is compiled or loaded: :mod:`tidemill.kernels.words` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, position: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    address = builder.add(builder.ptrtoint(data, ir.IntType(64)), position)
+    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
+
+
+def _load64(_: Any, array: Any, position: Any) -> Any:
+    """``array[position:position + 8]`` of a byte array as a big-endian word, unaligned and unchecked."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], arguments[0], arguments[1], 64)
+        return builder.bswap(builder.load(pointer, align=1))
+
+    return types.uint64(array, types.int64), generate
+
+
+def _store(bits: int) -> Callable[..., Any]:
+    def typed(_: Any, array: Any, position: Any, word: Any) -> Any:
+        """Write the low bits of a word big endian, unaligned and unchecked."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], arguments[0], arguments[1], bits)
+            value = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            builder.store(builder.bswap(value), pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.uint64), generate
+
+    return typed
+
+
+def _mulhi(_: Any, left: Any, right: Any) -> Any:
+    """High word of the 128-bit product of two unsigned words."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _fma(_: Any, left: Any, right: Any, addend: Any) -> Any:
+    """``left * right + addend`` with one rounding."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+def _pointer(_: Any, address: Any) -> Any:
+    """An integer address as a pointer, for ``numba.carray``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.uint64), generate
+
+
+load64 = intrinsic(_load64)
+store64 = intrinsic(_store(64))
+store32 = intrinsic(_store(32))
+multiply_high = intrinsic(_mulhi)
+fused_multiply_add = intrinsic(_fma)
+as_pointer = intrinsic(_pointer)
