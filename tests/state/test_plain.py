@@ -147,7 +147,7 @@ def test_what_is_left_to_kernels() -> None:
     assert read_small(table, runs) is not None
     assert read_small(table, [*runs, *table_of(1, 1)[1]]) is None, "too many rows"
     assert read_small(*table_of(1, 9, "x" * 4000)) is None, "a key that is too long"
-    assert read_small(*table_of(1, 2000, "x" * 2500)) is None, "too many bytes"
+    assert read_small(*table_of(1, 12_000, "x" * 2800)) is None, "too many bytes"
     assert read_small(table, []) is None, "nothing to read"
     nested = KeyColumn(pa.list_(pa.int64()))
     rows = consolidate(encode([pa.array([[1]])], (nested,), 1), [pa.array([1])], table.ops, drop_zero=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemill.cli import output, query_view
+from tidemill.cli import output
 from tidemill.cli.demo import demo
 from tidemill.cli.ending import with_errors_told
 from tidemill.cli.exchange import exchange
@@ -263,6 +263,8 @@ def query(
 
     Without a server SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
     """
+    from tidemill.cli import query_view
+
     query_view.query(statement, root, server, format_, epoch, master)
 
 
@@ -276,15 +278,16 @@ def sql(
 ) -> None:
     """Execute a statement in a running server, or in a root that no mill has open."""
     from tidemill.cli import remote
+    from tidemill.cli.query_view import write_answer
     from tidemill.cli.running import execute_in_root
 
     output.check_format(format_)
     client = remote.server_for(root, server)
     if client is not None:
-        query_view.write_answer(remote.answer(client, statement, None), format_)
+        write_answer(remote.answer(client, statement, None), format_)
     else:
         assert root is not None
-        query_view.write_answer(execute_in_root(root, statement, master), format_)
+        write_answer(execute_in_root(root, statement, master), format_)
 
 
 @app.command()
@@ -337,13 +340,14 @@ def explain(
             typer.echo(f"{name}\n{text}\n")
         return
     from tidemill.cli import querying, remote
+    from tidemill.cli.query_view import write_answer
 
     client = remote.server_for(root, server)
     if client is not None:
         typer.echo(remote.plan(client, pipeline))
     else:
         assert root is not None
-        query_view.write_answer(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
+        write_answer(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
 
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, verify and clean up a root.")

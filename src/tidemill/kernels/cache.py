@@ -21,6 +21,7 @@ import fcntl
 import functools
 import os
 import shutil
+import sys
 import tempfile
 import time
 import uuid
@@ -191,6 +192,11 @@ class Kernel:
 
 KERNELS: list[Kernel] = []
 """All that the process has imported."""
+
+
+def loaded() -> bool:
+    """Whether a kernel has been loaded, so that another one takes little time."""
+    return "tidemill.kernels.compiling" in sys.modules
 
 
 def load_kernels() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
+from tidemill.kernels import cache as kernels
 from tidemill.kernels.columns import column, nulls, numbers
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableReader
@@ -52,14 +53,14 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
 
 
 def sealed_parts(plan: ReadPlan, runs: Sequence[Rows]) -> Iterator[Delta]:
-    """The rows of a whole view, some at a time: as :func:`view_parts`, of a small view without loading kernels.
+    """The rows of a whole view, some at a time: as :func:`view_parts`; a small view loads no kernels.
 
     Parameters
     ----------
     runs : sequence of Rows
         Its state, oldest first.
     """
-    small = read_small(plan.table, runs)
+    small = None if kernels.loaded() else read_small(plan.table, runs)
     if small is None or not small.length:
         yield from view_parts(plan, reader_of(plan.table, runs), single_row=plan.single)
         return
