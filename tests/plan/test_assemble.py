@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.codec import decode, encode, fingerprint
 from tidemill.plan.algebra.identities import Identities
 from tidemill.plan.algebra.node_memo import NodeMemo
@@ -309,3 +311,9 @@ def test_kept_names_go_with_their_nodes(views: Views) -> None:
     del view
     gc.collect()
     assert key not in memo._kept
+
+
+@pytest.mark.parametrize("name", sorted(codec._MODULES))
+def test_classes_of_plans_are_where_the_codec_looks_for_them(name: str) -> None:
+    found = codec.class_of(name)
+    assert found.__name__ == name and dataclasses.is_dataclass(found)
