@@ -11,7 +11,7 @@ from fuzz_queries import QueryMaker
 from fuzz_tables import FuzzTable
 from queries import ALL
 
-from tidemill.task.functions.columns.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import every_function
 
 _TOKEN = re.compile(r"\s+|'(?:[^'\\]|\\.)*'|`[^`]*`|\w+|<=>|<=|>=|<>|->|::|.", re.DOTALL)
 _ODD = (
@@ -39,7 +39,9 @@ _ODD = (
     "q0", "nowhere", "t0__errors", "t0__files", "_metadata", "a.b.c", "`a b`",
 )  # fmt: skip
 _CONSTANTS = tuple(t for t in _ODD if re.match(r"[-\d.'A-Z]+['\d]|NULL|TRUE|array|map|struct|CAST|\(SELECT", t))
-_CALLS = tuple(sorted({*FUNCTIONS, "sum", "max", "count", "first", "collect_list", "explode", "rank", "lag", "window"}))
+_CALLS = tuple(
+    sorted({*every_function(), "sum", "max", "count", "first", "collect_list", "explode", "rank", "lag", "window"})
+)
 _ALIKE = (
     ("SUM", "MAX", "COUNT", "MIN", "AVG"), ("LEFT", "RIGHT", "FULL", "CROSS", "LEFT SEMI", "LEFT ANTI", "NATURAL"),
     ("AND", "OR"), ("=", "<", ">", "<=", ">=", "<>", "<=>", "+", "-", "*", "/", "%", "||", "div"), ("ROWS", "RANGE"),

@@ -23,7 +23,7 @@ from fuzz_values import INTEGER
 from pyspark.sql import SparkSession
 from random_tables import Column
 
-from tidemill.task.functions.columns.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import every_function
 
 _QUERIES = int(os.environ.get("TIDEMILL_QUERIES", "12"))
 _BATCH = 20
@@ -50,7 +50,9 @@ def test_random_queries(spark: SparkSession, seed: int) -> None:
 
 def test_a_failure_is_made_small(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a function that is wrong below zero, what is left is that function and a row below zero."""
-    monkeypatch.setitem(FUNCTIONS, "abs", replace(FUNCTIONS["abs"], kernel=lambda call, args, rows: args[0]))
+    monkeypatch.setitem(
+        every_function(), "abs", replace(every_function()["abs"], kernel=lambda call, args, rows: args[0])
+    )
     columns = (Column("k", "int", pa.int32(), lambda rng: 0), Column("i", "int", pa.int32(), lambda rng: 0))
     events = [("I", (k, i)) for k, i in ((1, 5), (2, -6))]
     table = FuzzTable("t0", columns, (INTEGER, INTEGER), (), True, False, [events])

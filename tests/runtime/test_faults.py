@@ -24,7 +24,7 @@ from tidemill.state.store import store as run_store
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.objects import Objects
-from tidemill.task.functions.columns.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import every_function
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1);
@@ -288,7 +288,7 @@ def test_a_bug_of_a_function_ends_the_views_that_call_it(mill: Mill, monkeypatch
     def broken(*_: object) -> None:
         raise TypeError("no text can be read backwards")
 
-    monkeypatch.setitem(FUNCTIONS, "reverse", replace(FUNCTIONS["reverse"], kernel=broken))
+    monkeypatch.setitem(every_function(), "reverse", replace(every_function()["reverse"], kernel=broken))
     report = mill.advance()
     assert report is not None and report.failed.keys() == {"reversed", "lengths"}
     assert (

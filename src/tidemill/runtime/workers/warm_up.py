@@ -24,6 +24,7 @@ from tidemill.state.merge.merge import merge
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Run
+from tidemill.task.functions.columns.registry import every_function
 from tidemill.task.program import Program, TableSource, multiset_table
 
 _SCHEMA = Schema(
@@ -60,6 +61,7 @@ def warm_up() -> None:
     OSError, TidemillError
         When temporary files cannot be written. Only speed depends on it.
     """
+    every_function()
     program = _program()
     with tempfile.TemporaryDirectory(prefix="tidemill-") as place:
         path = Path(place) / "rows.csv"

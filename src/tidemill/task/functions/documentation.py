@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.task.functions import families  # noqa: F401  (registers every function)
-from tidemill.task.functions.columns.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import every_function
 
 _CONDITIONAL = {
     "and": "AND",
@@ -19,7 +18,9 @@ def functions_table() -> str:
     """One Markdown row for each registered function: family, name, SQL spellings."""
     lines = ["| family | function | SQL |", "|---|---|---|"]
     lines += [f"| conditional | `{name}` | `{sql}` |" for name, sql in _CONDITIONAL.items()]
-    for family, _, spec in sorted((f.kernel.__module__.rpartition(".")[2], f.name, f) for f in FUNCTIONS.values()):
+    for family, _, spec in sorted(
+        (f.kernel.__module__.rpartition(".")[2], f.name, f) for f in every_function().values()
+    ):
         spellings = ", ".join(f"`{sql}`" for sql in spec.sql).replace("|", "\\|")
         lines.append(f"| {family} | `{spec.name}` | {spellings} |")
     return "\n".join(lines)

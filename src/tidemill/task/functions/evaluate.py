@@ -16,9 +16,8 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.kernels.columns import column
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
-from tidemill.task.functions import families  # noqa: F401  (registers every function)
 from tidemill.task.functions.columns.compute import Array, null_unless, nulls, pc, repeat
-from tidemill.task.functions.columns.registry import FUNCTIONS, Function, Value, as_array, lookup
+from tidemill.task.functions.columns.registry import Function, Value, as_array, every_function, lookup
 from tidemill.task.functions.columns.sizes import TooLargeError, check_size
 from tidemill.task.functions.nested.bodies import Body
 
@@ -28,7 +27,7 @@ CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
 
 def supported(name: str) -> bool:
     """Whether a function called ``name`` can be evaluated."""
-    return name in FUNCTIONS or name in CONDITIONAL
+    return name in CONDITIONAL or name in every_function()
 
 
 def can_fail(expression: Expression) -> bool:

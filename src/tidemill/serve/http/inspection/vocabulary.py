@@ -11,8 +11,7 @@ from tidemill.schema import Schema, type_to_ddl
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.inspection.models import Relation, Vocabulary
 from tidemill.serve.http.models import Column
-from tidemill.task.functions import families  # noqa: F401  (registers every function)
-from tidemill.task.functions.columns.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import every_function
 
 router = APIRouter(tags=["inspection"], dependencies=[*WITH_TOKEN, READ])
 
@@ -33,5 +32,6 @@ def _columns(schema: Schema) -> list[Column]:
 @cache
 def _functions() -> tuple[str, ...]:
     """Names of functions and aggregates, without operators."""
-    names = {sql for f in FUNCTIONS.values() for sql in f.sql} | {sql for d in declarations().values() for sql in d.sql}
+    names = {sql for f in every_function().values() for sql in f.sql}
+    names |= {sql for d in declarations().values() for sql in d.sql}
     return tuple(sorted(n.lower() for n in names if n.isidentifier()))

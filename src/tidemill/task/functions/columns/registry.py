@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -59,7 +61,45 @@ class Function:
     size: Size | None = None
 
 
-FUNCTIONS: dict[str, Function] = {}
+_FUNCTIONS: dict[str, Function] = {}
+
+_ROOM = "tidemill.task.functions"
+_FAMILIES = {
+    "": ("comparison", "cast", "subqueries", "python_functions"),
+    "numbers": (
+        *("arithmetic", "rounding", "decimals", "mathematics", "bitwise", "few_numbers", "format_columns"),
+        *("histograms", "number_formats", "printing"),
+    ),
+    "text": (
+        *("strings", "patterns", "java_patterns", "pattern_columns", "text_columns", "text_edits", "text_numbers"),
+        *("text_positions", "text_rules", "urls"),
+    ),
+    "times": ("dates", "timestamps", "intervals", "date_patterns", "time_sequences", "time_zones"),
+    "nested": (*("arrays", "array_elements", "array_bodies", "maps", "map_bodies", "structs", "comparator_sort"),),
+    "encodings": ("encodings", "hashing"),
+    "documents": ("json_write", "csv_write", "json_paths", "json_read", "csv_read", "variant"),
+}
+"""Modules that register functions, by folder, the usual ones first. They are imported in this order when a function is
+looked for that is not there yet: a query of a view needs few, and the last ones import Numba."""
+
+
+class _Families:
+    """Which modules have been imported."""
+
+    def __init__(self) -> None:
+        self._left = [".".join(filter(None, (_ROOM, folder, m))) for folder, all_ in _FAMILIES.items() for m in all_]
+        self._importing = threading.RLock()
+        self.complete = False
+
+    def load_until(self, name: str | None) -> None:
+        """Import until a function is there; None for all. It waits for an import of another thread."""
+        with self._importing:
+            while self._left and name not in _FUNCTIONS:
+                import_module(self._left.pop(0))
+            self.complete = not self._left
+
+
+_families = _Families()
 
 
 def function(
@@ -75,9 +115,9 @@ def function(
     """Register the decorated kernel under ``name``; see :class:`Function` for the parameters."""
 
     def register(kernel: Kernel) -> Kernel:
-        if name in FUNCTIONS:
+        if name in _FUNCTIONS:
             raise ValueError(f"function {name!r} is registered twice")
-        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order, bodies, size)
+        _FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order, bodies, size)
         return kernel
 
     return register
@@ -91,10 +131,19 @@ def lookup(name: str) -> Function:
     TidemillError
         TM2101 when there is none.
     """
-    found = FUNCTIONS.get(name)
+    if not _families.complete:
+        _families.load_until(name)
+    found = _FUNCTIONS.get(name)
     if found is None:
         raise TidemillError("TM2101", "function is not supported yet", got=name)
     return found
+
+
+def every_function() -> Mapping[str, Function]:
+    """All functions by name."""
+    if not _families.complete:
+        _families.load_until(None)
+    return _FUNCTIONS
 
 
 def as_array(value: Value, rows: int) -> Array:
