@@ -71,8 +71,9 @@ def written(format_: str, table: pa.Table) -> bytes:
 
 def run_limited(program: str, **constants: object) -> None:
     head = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
-    # Of the C library's memory, what is freed can be given to nothing else: other pools keep it for a while.
-    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    # Of the C library's memory, what is freed can be given to nothing else: other pools keep it for a while. With more
+    # than one arena each thread reserves 64 MB of addresses when it begins, perhaps only behind the limit.
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, "-c", head + LIMITED + program]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
