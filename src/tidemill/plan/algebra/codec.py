@@ -40,7 +40,7 @@ _MODULES = {
     }.items()
     for name in names
 }
-"""Where the classes of plans are: who reads a view does not wait for those of nodes that its plan does not have."""
+"""The module of each class that a plan may have. It is imported when a plan with that class is decoded."""
 
 _SPARK_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 

@@ -1,4 +1,4 @@
-"""Names of what is read of a table beside its rows."""
+"""Suffixes of the names by which a table's errors, files and status are read."""
 
 from __future__ import annotations
 
