@@ -133,6 +133,33 @@ def test_a_checkpoint_of_many_tables_and_partitions_is_one_object(store: RunStor
         assert key_bytes([store.open(swap.new[0])]) == key_bytes([everything])
 
 
+def test_a_checkpoint_keeps_large_files_as_they_are(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of which most is needed, on the file system of the root; tasks may have stored the same row."""
+    store.objects.make()
+    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    rows = [rows_of(*range(start, 20_000, 2)) for start in (0, 1, 1)]
+    files = [store.write(1, [("a", some, SUM), ("b", some, SUM)], f"0-{i}") for i, some in enumerate(rows)]
+    (little,) = store.write(1, [("a", rows_of(2, 3), SUM)], "0-3")
+    needed = [*files[0], *files[1], files[2][0], little]  # of the last large file half
+    groups = [[run for run in needed if run.table == table] for table in "ab"]
+    inodes = [store.path(runs[0].file).stat().st_ino for runs in files]
+    swaps = store.combine(groups, 1, 1 << 30)
+    assert sorted(run.file for swap in swaps for run in swap.old) == sorted(run.file for run in needed)
+    store.evict([run.file for run in needed])
+    new = [run for swap in swaps for run in swap.new]
+    kept = {run.file: store.path(run.file).stat().st_ino for run in new}
+    assert sorted(set(kept.values()) & set(inodes)) == sorted(inodes[:2]) and len(kept) == 3
+    store.check_present(kept)
+    for table, parts in (("a", [*rows, rows_of(2, 3)]), ("b", rows[:2])):
+        found = merge([store.open(run) for run in new if run.table == table], SUM, False)
+        expected = merge(parts, SUM, False)
+        assert (key_bytes([found]), found.values) == (key_bytes([expected]), expected.values)
+    again = store.write(2, [("a", rows[0], SUM)], "0-0")
+    monkeypatch.setattr(Objects, "takes_files_of", lambda *_: False)
+    ((copied,),) = [swap.new for swap in store.combine([again], 2, 1 << 30)]
+    assert not store.path(copied.file).samefile(store.path(again[0].file))
+
+
 def test_the_row_of_an_aggregate_without_keys_stays_though_it_counts_nothing(store: RunStore) -> None:
     keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
     nothing = Rows(keys, (pa.array([0], pa.int64()),))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +29,22 @@ def _mark(pages: Bools, starts: Ints, ends: Ints, size: int) -> None:
                 pages[page] = True
 
 
-def checksums(data: pa.Buffer, page: int) -> bytes:
-    """The CRC-32 of each page, little endian."""
-    view = memoryview(data)
-    crcs = [zlib.crc32(view[at : at + page]) for at in range(0, len(view), page)]
+def checksums(pieces: Iterable[Any], page: int) -> bytes:
+    """The CRC-32 of each page of some bytes, little endian; the bytes come in pieces."""
+    crcs: list[int] = []
+    crc, left = 0, page
+    for piece in pieces:
+        view, at = memoryview(piece), 0
+        while at < len(view):
+            end = min(at + left, len(view))
+            crc = zlib.crc32(view[at:end], crc)
+            left -= end - at
+            at = end
+            if not left:
+                crcs.append(crc)
+                crc, left = 0, page
+    if left < page:
+        crcs.append(crc)
     return np.array(crcs, "<u4").tobytes()
 
 

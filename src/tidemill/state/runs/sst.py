@@ -25,8 +25,10 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import IOBase
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +50,7 @@ FILTERED = 1024
 """The fewest rows that get a filter."""
 RUN, SST = ".run", ".sst"
 """Files of the buffer, which may be lost, and durable ones."""
+_Sink = TypeVar("_Sink", bound=pa.NativeFile)
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64
 _TAIL = 16 + len(_MAGIC)
@@ -117,13 +120,29 @@ def from_batch(batch: pa.RecordBatch) -> Rows:
     return Rows(Keys.from_arrow(columns[0]), tuple(columns[1:]))
 
 
+class _Pieces:
+    """What a stream writes, in order: the buffers of columns themselves instead of a copy in one piece."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.pieces: list[Any] = []
+
+    def write(self, data: Any) -> None:
+        """Take bytes, or a buffer."""
+        self.pieces.append(data)
+
+    def flush(self) -> None:
+        """There is nothing to do."""
+
+    def close(self) -> None:
+        """There is nothing to do."""
+
+
 def to_bytes(rows: Rows) -> pa.Buffer:
     """A run as an Arrow IPC stream."""
     batch = to_batch(rows)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
+    return _stream(batch, pa.BufferOutputStream()).getvalue()
 
 
 def from_bytes(data: Any) -> Rows:
@@ -155,12 +174,12 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
                 pad = -offset % _ALIGN
                 file.write(b"\0" * pad)
                 offset += pad
-                data, crcs, section = _section(Part(*part), offset)
-                file.write(data)
-                file.write(crcs)
+                pieces, section = _section(Part(*part), offset)
+                for piece in pieces:
+                    file.write(piece)
                 sections.append(section)
                 offset += section.length
-                del part, data  # the next one may be large too
+                del part, pieces  # the next one may be large too
             footer = json.dumps({"format": FORMAT_VERSION, "sections": [_entry(s) for s in sections]}).encode()
             file.write(footer)
             file.write(zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + _MAGIC)
@@ -187,30 +206,38 @@ def _created(path: Path) -> BinaryIO:
         return path.open("xb")
 
 
-def _section(part: Part, offset: int) -> tuple[pa.Buffer, bytes, Section]:
-    """The bytes of a section, the checksums of its pages, and its entry in the footer."""
+def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
+    """The bytes of a section, in pieces that are written one after the other, and its entry in the footer."""
     rows = part.rows
     n = len(rows)
     low, high = (rows.keys[0], rows.keys[n - 1]) if n else (b"", b"")
     vnodes = (int.from_bytes(low[:2], "big"), int.from_bytes(high[:2], "big") + 1) if n else (0, 0)
-    sink = pa.BufferOutputStream()
     batch = to_batch(rows)
+    taken = _Pieces()
+    sink = _stream(batch, pa.PythonFile(cast(IOBase, taken), "w") if batch.nbytes > WHOLE else pa.BufferOutputStream())
+    index = _write_index(sink, rows.keys) if sink.tell() > WHOLE and n else None
+    length = sink.tell()
+    pieces: list[Any] = [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else taken.pieces
+    if index is None:
+        crc = zlib.crc32(pieces[0])
+    else:
+        index = index._replace(head=_head(pieces))
+        crcs = checksums(pieces, index.page)
+        crc = zlib.crc32(crcs)
+        pieces.append(crcs)
+        length += len(crcs)
+    place = (part.table, offset, length, n, crc, tuple(part.ops))
+    return pieces, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index)
+
+
+def _stream(batch: pa.RecordBatch, sink: _Sink) -> _Sink:
+    """Write a run as an Arrow IPC stream."""
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    length = sink.tell()
-    index = _write_index(sink, rows.keys) if length > WHOLE and n else None
-    data = sink.getvalue()
-    crcs = b""
-    if index is not None:
-        index = index._replace(head=_head(data))
-        crcs = checksums(data, index.page)
-        length = data.size + len(crcs)
-    crc = zlib.crc32(crcs if index is not None else data)
-    place = (part.table, offset, length, n, crc, tuple(part.ops))
-    return data, crcs, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index)
+    return sink
 
 
-def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
+def _write_index(sink: pa.NativeFile, keys: Keys) -> Index:
     stream = sink.tell()
     fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
     words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
@@ -223,16 +250,18 @@ def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
     return Index(0, stream, pages.PAGE, sink.tell(), where)
 
 
-def _pad(sink: pa.BufferOutputStream) -> int:
+def _pad(sink: pa.NativeFile) -> int:
     sink.write(b"\0" * (-sink.tell() % _ALIGN))
     return int(sink.tell())
 
 
-def _head(stream: pa.Buffer) -> int:
+def _head(pieces: Sequence[Any]) -> int:
     """Bytes of an Arrow IPC stream before its columns: two messages, each a mark, its length and as many bytes."""
+    whole = len(pieces) == 1  # else each column is a buffer
+    begin = memoryview(pieces[0] if whole else b"".join(takewhile(lambda piece: isinstance(piece, bytes), pieces)))
     end = 0
     for _ in range(2):
-        end += 8 + int.from_bytes(stream[end + 4 : end + 8].to_pybytes(), "little")
+        end += 8 + int.from_bytes(begin[end + 4 : end + 8], "little")
     return end
 
 

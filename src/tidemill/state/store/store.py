@@ -17,8 +17,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -44,6 +45,9 @@ UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
 _VNODE_BYTES = 2
 _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
+_KEPT_BYTES = 4 << 20
+_KEPT_SHARE = 0.75
+"""A checkpoint keeps files of so many bytes as they are, if this share of them is needed. It merges smaller ones."""
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
 _CHECKPOINT = re.compile(r"c(\d{10,})-")
 _LOOK_SECONDS = 1.0
@@ -300,9 +304,11 @@ class RunStore:
                 path.unlink()
 
     def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
-        """Write runs of the buffer to durable objects: one, or several of about ``target_bytes``.
+        """Make runs of the buffer durable: in one object, or several of about ``target_bytes``.
 
-        Groups are merged and written in parts, so that no whole group is in memory.
+        Groups are merged and written in parts, so that no whole group is in memory. Large files of the buffer become
+        objects as they are where that takes no copy: to write rows again costs more than the merge saves, which is
+        left to compaction.
 
         Parameters
         ----------
@@ -314,17 +320,21 @@ class RunStore:
         Returns
         -------
         list of Swap
-            For each group the runs that replace it: one, unless the group is large.
+            For each group the runs that replace it: one, unless the group is large; and one for each run of a file
+            that is kept.
 
         Raises
         ------
         TidemillError
             TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
         """
+        kept = {file: self._keep(file, number) for file in self._large([run for group in groups for run in group])}
+        swaps = [Swap((r,), (replace(r, file=kept[r.file]),)) for group in groups for r in group if r.file in kept]
+        groups = [rest for group in groups if (rest := [r for r in group if r.file not in kept])]
         new: list[list[Run]] = [[] for _ in groups]
         merged = _Ahead(part for i, group in enumerate(groups) for part in self._merged(i, group, target_bytes))
         while merged.more():
-            name = f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}"
+            name = _durable_name(number)
             owners: list[int] = []
             sections = self._put(name, _parts(merged, owners, target_bytes))
             for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
@@ -333,7 +343,25 @@ class RunStore:
                 place = (old.table, name, at, section.rows, section.length)
                 spans = joint_spans([r.spans for r in groups[i]])
                 new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
-        return [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
+        return swaps + [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
+
+    def _large(self, runs: Iterable[Run]) -> list[str]:
+        """Files of the buffer that become objects as they are."""
+        needed: Counter[str] = Counter()
+        for run in runs:
+            needed[run.file] += run.bytes
+        found = sorted(file for file, size in needed.items() if size >= _KEPT_SHARE * _KEPT_BYTES)
+        if not found or not self.objects.takes_files_of(self.buffer):
+            return []
+        sizes = {file: self._file(file).bytes for file in found}
+        return [f for f in found if sizes[f] >= _KEPT_BYTES and needed[f] >= _KEPT_SHARE * sizes[f]]
+
+    def _keep(self, file: str, number: int) -> str:
+        """Make a file of the buffer an object, as it is; returns its name."""
+        name = _durable_name(number)
+        with _told():
+            self.objects.put(OBJECTS + name, self.path(file))
+        return name
 
     def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
         first = group[0]
@@ -370,22 +398,12 @@ class RunStore:
         staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
         sections = sst.write(staged, parts)
         try:
-            self.objects.put(OBJECTS + name, staged)
-        except UncertainError as error:
-            raise TidemillError(
-                "TM1015",
-                "a checkpoint failed",
-                got=str(error),
-                hint="repair the disk and run again: the last checkpoint is intact, and the mill continues from it",
-            ) from error
-        except OSError as error:
-            staged.unlink(missing_ok=True)
-            raise TidemillError(
-                "TM1014",
-                "a checkpoint could not be written",
-                got=str(error).splitlines()[0],
-                hint=advice(error, "the last checkpoint is intact"),
-            ) from error
+            with _told():
+                self.objects.put(OBJECTS + name, staged)
+        except TidemillError as error:
+            if error.number == "TM1014":
+                staged.unlink(missing_ok=True)
+            raise
         if self.objects.directory is not None:
             staged.unlink()
         return sections
@@ -569,6 +587,31 @@ def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Par
         merged.go_on()
         if size >= target_bytes:
             return
+
+
+def _durable_name(number: int) -> str:
+    return f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}"
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Raise errors of writing a durable object with their numbers: TM1014, TM1015."""
+    try:
+        yield
+    except UncertainError as error:
+        raise TidemillError(
+            "TM1015",
+            "a checkpoint failed",
+            got=str(error),
+            hint="repair the disk and run again: the last checkpoint is intact, and the mill continues from it",
+        ) from error
+    except OSError as error:
+        raise TidemillError(
+            "TM1014",
+            "a checkpoint could not be written",
+            got=str(error).splitlines()[0],
+            hint=advice(error, "the last checkpoint is intact"),
+        ) from error
 
 
 def not_fetched(error: OSError) -> TidemillError:

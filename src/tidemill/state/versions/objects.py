@@ -115,6 +115,13 @@ class Objects:
                 staged.unlink(missing_ok=True)
         sync(path.parent)
 
+    def takes_files_of(self, directory: Path) -> bool:
+        """Whether :meth:`put` copies no byte of a file in a directory: that is on the same file system as the root."""
+        try:
+            return self.directory is not None and self.directory.stat().st_dev == directory.stat().st_dev
+        except OSError:  # one is not there, which whoever writes reports
+            return False
+
     def list(self, prefix: str) -> list[Stored]:
         """The objects whose names begin with ``prefix``, which ends with a slash or is empty; by name."""
         if self.directory is not None and not (self.directory / prefix).is_dir():

@@ -70,7 +70,7 @@ class Run:
 class Swap:
     """Runs of the same epochs of one table, and the runs that replace them with the same rows.
 
-    No two of the new runs have a key in common; there is none if no row is left.
+    No two of the new runs have a key in common unless two of the old ones do; there is none if no row is left.
     """
 
     old: tuple[Run, ...]
@@ -83,7 +83,8 @@ class Version:
 
     ``tables`` are the runs visible at the newest epoch, oldest changes first; ``retired`` those that only older
     epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change; of the
-    visible runs that hold a key one is of each level at most, level 0 apart, where their epochs differ.
+    visible runs that hold a key one is of each level at most, level 0 apart, where their epochs differ or values of the
+    key are combined in any order: a task may store a row that another task of its epoch stores.
     """
 
     epoch: int
