@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import IO
@@ -122,20 +123,15 @@ def _mode(path: str) -> int:
 def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[list[str]]:
     """Paths below a directory that match parts, without hidden ones and without loops of links."""
     first, *others = parts
-    names: list[str] = []
-    for entry in _entries(directory):
-        if hidden(entry.name) or not (first.deep or first.matches(entry.name)):
-            continue
-        below = _is_directory(entry)
-        if not others and not below:
-            names.append(entry.path)
-            if len(names) >= NAMES:
-                yield names
-                names = []
-        if below and (others or first.deep):
-            yield from _below(entry, parts, above)
-    if names:
-        yield names
+    for entries in _entries(directory):
+        named = entries if first.takes_all else [e for e in entries if first.matches(e.name)]
+        files = [e.path for e in named if not _is_directory(e)] if not others else []
+        if files:
+            yield files
+        if others or first.deep:
+            for entry in named:
+                if _is_directory(entry):
+                    yield from _below(entry, parts, above)
     if first.deep and others:
         yield from _walk(directory, tuple(others), above)
 
@@ -158,10 +154,13 @@ def _below(entry: os.DirEntry[str], parts: tuple[Part, ...], above: frozenset[tu
         yield from _walk(entry.path, parts if parts[0].deep else parts[1:], above | {here})
 
 
-def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
+def _entries(directory: str) -> Iterator[list[os.DirEntry[str]]]:
+    """What a directory holds, without hidden names, some at a time."""
     try:
         with os.scandir(directory) as entries:
-            yield from entries
+            while some := list(islice(entries, NAMES)):
+                # Most names are told by their first and last letter
+                yield [e for e in some if ((n := e.name)[0] not in "._" and n[-1] != "_") or not hidden(n)]
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:

@@ -17,6 +17,10 @@ from tidemill.errors import TidemillError
 _MOST_ALTERNATIVES = 1024
 
 
+_NOT_EMPTY, _NAME = "(?=[^/])", "[^/]*"
+_ANY = _NOT_EMPTY + _NAME
+
+
 @dataclass(frozen=True)
 class Part:
     """Which names match at one position of a path.
@@ -34,6 +38,11 @@ class Part:
     begins: str
     pattern: str | None = None
     deep: bool = False
+
+    @cached_property
+    def takes_all(self) -> bool:
+        """Whether any name may stand here: ``*`` and ``**``."""
+        return self.deep or self.pattern == _ANY
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
@@ -250,8 +259,8 @@ def _part(name: str, glob: str) -> Part:
         return Part(begins)
     first, *others = pieces
     text = first + "".join(f"(?>[^/]*?{piece})" for piece in others[:-1])
-    text += f"[^/]*{others[-1]}" if others else ""
-    return Part(begins, f"(?=[^/]){text}")
+    text += f"{_NAME}{others[-1]}" if others else ""
+    return Part(begins, f"{_NOT_EMPTY}{text}")
 
 
 def _class(text: str, glob: str) -> str:

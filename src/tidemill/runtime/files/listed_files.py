@@ -51,7 +51,7 @@ ROOM = 10_000
 """The most files of a table that wait to be read. Listing pauses while there are so many."""
 
 _ALL = 1 << 62
-_DONE_KEPT = 10_000
+_DONE_KEPT = 100_000
 """How many names of files that were read and cannot change are kept in memory; state is not asked for those."""
 
 
@@ -142,7 +142,8 @@ class ListedFiles(SourceFiles):
 
     def unknown(self, paths: Sequence[str]) -> list[str]:
         """The names whose files must be looked at: all but those that were read and cannot change."""
-        self._unlisted.difference_update(paths)
+        if self._unlisted:
+            self._unlisted.difference_update(paths)
         if not self.policy.by_name:
             return list(paths)
         asked = [p for p in paths if p not in self._done]

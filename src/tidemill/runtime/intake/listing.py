@@ -310,8 +310,11 @@ class LocationList:
     def _local(self) -> Iterator[list[FileInfo]]:
         """Files of a directory or glob with unknown names, in order; all files if a table reads changed ones."""
         found: list[pa.Array[Any]] = []
-        for names in file_names(self.location.pattern, self.location.filters.recursive):
-            wanted = [n for n in names if self.location.filters.wants_name(n) and self._is_text(n)]
+        filters = self.location.filters
+        for names in file_names(self.location.pattern, filters.recursive):
+            wanted = names if filters.name is None else [n for n in names if filters.wants_name(n)]
+            if not all(map(str.isascii, wanted)):
+                wanted = [n for n in wanted if self._is_text(n)]
             unknown = {n for table in self.tables for n in table.unknown(wanted)}
             if unknown:
                 found.append(pa.array(sorted(unknown), pa.large_string()))
