@@ -54,6 +54,7 @@ NAMES = (
     "server_load",
     "freshness",
     "soak",
+    "steady",
     "peers",
 )
 

@@ -130,6 +130,10 @@ def of_objects(names: int, latency: float, rounds: int, everything: bool) -> dic
                 if lister.under_way:
                     seal()
 
+        bucket.names = 100  # a process has its modules and kernels before it has names
+        refresh()
+        if not everything:
+            seal()
         before = _megabytes()
         bucket.names = names
         refresh()
