@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.kernels.columns import column
+from tidemill.state.keys.column_groups import group_columns
 from tidemill.state.keys.keys import Keys, encode, group
 from tidemill.state.lookup.reader import TableState
 from tidemill.task.dataflow.deltas import Delta, Item, Keyed, concat
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import GroupPartial
 
-_FOLD_ROWS = 1 << 17
-"""Rows folded at once. More rows meet more of their group before it is sorted; fewer stay in the cache."""
+_FOLD_ROWS, _MOST_ROWS = 1 << 17, 1 << 20
+"""Rows folded at once. Fewer stay in the cache; more meet more of their group before it is sorted. So there are more
+while groups have less than ``_MANY`` rows each, up to some bytes."""
+_MANY = 16
+_MOST_BYTES = 32 << 20
 
 
 @carries_out(GroupPartial)
@@ -29,7 +33,8 @@ class GroupPartialOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._waiting: list[Delta] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
+        self._fold_rows = _FOLD_ROWS
         self._folded: list[TableState] = []
 
     def add_input(self, item: Item, port: int) -> None:
@@ -37,20 +42,21 @@ class GroupPartialOperator(Operator):
         assert isinstance(item, Delta)
         self._waiting.append(item)
         self._rows += len(item)
-        if self._rows >= _FOLD_ROWS:
+        self._bytes += item.batch.nbytes
+        if self._rows >= self._fold_rows or self._bytes >= _MOST_BYTES:
             self._fold_waiting()
 
     def _fold_waiting(self) -> None:
         if not self._waiting:
             return
         item = concat(self._waiting)
-        self._waiting, self._rows = [], 0
+        self._waiting, self._rows, self._bytes = [], 0, 0
         operation, batch = self.operation, item.batch
         group_columns = [batch.column(k) for k in operation.keys]
         if group_columns:
-            keys = encode(group_columns, operation.groups.key, operation.groups.distribution)
-            ids, first = group(keys)
-            keys = keys.take(first)
+            ids, keys = self._grouped(group_columns)
+            if len(item) >= _FOLD_ROWS:
+                self._fold_rows = _FOLD_ROWS if len(keys) * _MANY < len(item) else _MOST_ROWS
         else:
             ids = np.zeros(len(item), np.int64)
             keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
@@ -66,6 +72,18 @@ class GroupPartialOperator(Operator):
                     weights = weights[present.to_numpy(zero_copy_only=False)]
             table = operation.multisets[i]
             self._folded[i + 1].write_unsorted(encode(columns, table.key, table.distribution), [column(weights)])
+
+    def _grouped(self, columns: Sequence[pa.Array[Any]]) -> tuple[npt.NDArray[np.int64], Keys]:
+        """The group of each row, and the key of each group."""
+        key, distribution = self.operation.groups.key, self.operation.groups.distribution
+        numbered = group_columns(columns)
+        if numbered is not None:
+            ids, first = numbered
+            rows = column(first)
+            return ids, encode([c.take(rows) for c in columns], key, distribution)
+        keys = encode(columns, key, distribution)
+        ids, first = group(keys)
+        return ids, keys.take(first)
 
     def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array[Any]]:
         columns: list[pa.Array[Any]] = []
