@@ -26,12 +26,16 @@ _CONF = {
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment that changes nothing."""
-    for name in java_process._CHANGES_THE_COMMAND:
+    for name in (java_process._SUBMIT_OPTIONS, *java_process._CHANGES_THE_COMMAND):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize("conf", [_CONF, {"spark.master": "local"}, {"spark.master": "local[2,4]", JAVA_OPTIONS: ""}])
-def test_the_command_is_that_of_the_launcher(conf: dict[str, str]) -> None:
+@pytest.mark.parametrize("of_all", ["", '-XX:+UseSerialGC -De="f  g"'])
+def test_the_command_is_that_of_the_launcher(
+    conf: dict[str, str], of_all: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", of_all)
     given = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     java = ["java", "-cp", f"{_HOME}/jars/*", "org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
     environment = {**os.environ, "SPARK_HOME": str(_HOME), "SPARK_SCALA_VERSION": "2.13", "_SPARK_CMD_USAGE": ""}
@@ -87,9 +91,19 @@ def test_left_to_spark(name: str, value: str) -> None:
     assert command({**_CONF, name: value}) is None
 
 
-@pytest.mark.parametrize("name", ["SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"])
-def test_environments_are_left_to_spark(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "x")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPARK_CONF_DIR", "x"),
+        ("PYSPARK_SUBMIT_ARGS", "x"),
+        ("HADOOP_CONF_DIR", "x"),
+        ("SPARK_SUBMIT_OPTS", "-Da='b c'"),
+        ("SPARK_SUBMIT_OPTS", '-Da="b'),
+        ("SPARK_SUBMIT_OPTS", "-Xmx3g"),
+    ],
+)
+def test_environments_are_left_to_spark(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
     assert command(_CONF) is None
 
 

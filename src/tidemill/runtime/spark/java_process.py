@@ -40,13 +40,15 @@ _OF_THE_LAUNCHER = re.compile(
     r"|spark\.driver\.(defaultJavaOptions|extraClassPath|extraLibraryPath|userClassPathFirst)"
 )
 """Settings with which the scripts and Spark's launcher do more than :func:`command`."""
+_SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
+"""The environment variable whose options the launcher puts before its own."""
 _CHANGES_THE_COMMAND = (
-    *("SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DRIVER_MEMORY", "SPARK_MEM"),
+    *("SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY", "SPARK_MEM"),
     *("SPARK_DIST_CLASSPATH", "SPARK_PREPEND_CLASSES", "SPARK_TESTING", "SPARK_SQL_TESTING", "SPARK_DAEMON_MEMORY"),
     *("SPARK_CONNECT_MODE", "SPARK_REMOTE", "SPARK_PRINT_LAUNCH_COMMAND", "SPARK_NO_DAEMONIZE"),
     *("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
 )
-"""Environment variables that the scripts and the launcher read."""
+"""Other environment variables that the scripts and the launcher read."""
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
@@ -98,8 +100,8 @@ def command(conf: Mapping[str, str], ml: bool = True) -> list[str] | None:
     Returns
     -------
     list of str or None
-        None where something else than the settings may change it: a file in Spark's folder ``conf``, environment
-        variables, or settings about files for Spark to fetch.
+        None where something else than the settings and ``SPARK_SUBMIT_OPTS`` may change it: a file in Spark's folder
+        ``conf``, other environment variables, or settings about files for Spark to fetch.
     """
     java, home = java_program(), spark_home()
     if java is None or os.name != "posix" or (home / "conf").exists() or not (home / "jars").is_dir():
@@ -107,16 +109,17 @@ def command(conf: Mapping[str, str], ml: bool = True) -> list[str] | None:
     if any(os.environ.get(name) for name in _CHANGES_THE_COMMAND) or not _LOCAL.fullmatch(conf.get("spark.master", "")):
         return None
     options, memory = conf.get(JAVA_OPTIONS, ""), conf.get(_MEMORY, _DEFAULT_MEMORY)
-    if any(_OF_THE_LAUNCHER.fullmatch(name) for name in conf) or re.search(r"[\\']|-Xmx", options):
+    of_all = os.environ.get(_SUBMIT_OPTIONS, "")
+    if any(_OF_THE_LAUNCHER.fullmatch(name) for name in conf) or re.search(r"[\\']|-Xmx", f"{of_all} {options}"):
         return None
     try:
-        given = shlex.split(options)
+        before, given = shlex.split(of_all), shlex.split(options)
     except ValueError:
         return None
     settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return [
         *(str(java.resolve()), "-cp", class_path(ml)),
-        *(f"-Xmx{memory}", *given, *_MODULES),
+        *(*before, f"-Xmx{memory}", *given, *_MODULES),
         *("org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"),
     ]
 
