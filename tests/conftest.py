@@ -21,12 +21,10 @@ from mill_factory import MillFactory
 from tidemill.cli import progress_display
 from tidemill.config import Settings
 from tidemill.mill import Mill
+from tidemill.runtime.spark.java_process import JAVA_OPTIONS
 from tidemill.runtime.spark.session import create_session
 
 gc.disable()  # what is imported and collected stays: looking through it takes a third of that time
-for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
-    # Processes of Java are short-lived here: its second compiler costs more than it saves. Room for code saves sweeping
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m")
 
 _LONG = (
     "equivalence/test_queries.py",
@@ -97,7 +95,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m"
+"""Java lives for minutes here: its second compiler costs more than it saves. Room for code saves sweeping.
+
+Not in an environment variable such as ``SPARK_SUBMIT_OPTS``: with one, commands in processes of their own start Java by
+Spark's scripts, and another Java for them, which is half as much processor time again.
+"""
 _FEW_ROWS = {
+    JAVA_OPTIONS: _JAVA,
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",

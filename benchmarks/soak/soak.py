@@ -82,6 +82,8 @@ class Plan:
         Of the process whose memory is observed.
     calm : float
         The part at the end in which the server is not killed.
+    settings : tuple of str
+        More of the server's, as ``NAME=VALUE``.
     """
 
     seconds: float
@@ -91,6 +93,7 @@ class Plan:
     warm_up_seconds: float = 120.0
     master: str = "local[2]"
     calm: float = 0.5
+    settings: tuple[str, ...] = ()
 
 
 def run(place: Path, seed: int, plan: Plan) -> Result:
@@ -101,7 +104,7 @@ def run(place: Path, seed: int, plan: Plan) -> Result:
     SoakError
         With the seed and the newest actions; the file ``described`` has what the server said of itself.
     """
-    world = World(place, seed, plan.master)
+    world = World(place, seed, plan.master, plan.settings)
     began, sampler = time.monotonic(), Sampler(world.server)
     try:
         world.server.start()

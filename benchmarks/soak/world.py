@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,15 @@ class World:
     ----------
     place : Path
         Directory for the root, input files and logs.
+    more : sequence of str
+        Settings of the server.
     """
 
-    def __init__(self, place: Path, seed: int, master: str) -> None:
+    def __init__(self, place: Path, seed: int, master: str, more: Sequence[str] = ()) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
         # Caches that are full after some minutes, so that they do not hide what grows
-        settings = ("history_epochs=500", "cache_bytes=16m", "spark_conf.spark.driver.memory=1g")
+        settings = ("history_epochs=500", "cache_bytes=16m", "spark_conf.spark.driver.memory=1g", *more)
         self.server = ServerProcess(place, master, settings)
         self.client = tm.Client(self.server.url, timeout=PATIENCE)
         self.model = Model()

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 
 SCRIPT = """
 CREATE TABLE acme USING orderbook OPTIONS (
@@ -26,7 +27,8 @@ def digest(levels: Iterable[tuple[str, int, int, int]]) -> int:
 def main() -> None:
     """Run epochs until killed."""
     root, url = sys.argv[1:]
-    mill = Mill(root, settings=Settings(master="local[2]", partitions=2, checkpoint_seconds=0.5))
+    conf = {JAVA_OPTIONS: BRIEF}
+    mill = Mill(root, settings=Settings(master="local[2]", partitions=2, checkpoint_seconds=0.5, spark_conf=conf))
     mill.script(SCRIPT.format(url=url))
     while True:
         if mill.advance() is None:

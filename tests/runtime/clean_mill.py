@@ -12,9 +12,17 @@ from typing import Any
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.durability.checkpoints import Checkpoints
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 from tidemill.sources.cleaning import files as clean_files
 
-SETTINGS = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.1, listing_seconds=0.0, epoch_bytes=100)
+SETTINGS = Settings(
+    master="local[2]",
+    partitions=2,
+    checkpoint_seconds=0.1,
+    listing_seconds=0.0,
+    epoch_bytes=100,
+    spark_conf={JAVA_OPTIONS: BRIEF},
+)
 
 
 def script(data: str, archive: str) -> str:

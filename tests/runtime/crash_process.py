@@ -19,6 +19,7 @@ from kill_points import killed_at
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.files import progress
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 
 _IDLE_SECONDS = 20
 """After so long there is nothing left: a broker may tell late that there is more."""
@@ -39,6 +40,7 @@ def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
         small_epoch_bytes=0,
         split_bytes=600,
         checkpoint_seconds=1e9,
+        spark_conf={JAVA_OPTIONS: BRIEF},
     )
     progress.SPLITS_OF_PART = 1
     with Mill(root, settings=settings) as mill:

@@ -9,6 +9,7 @@ import sys
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 from tidemill.runtime.spark.session import create_session
 
 ROWS = 50
@@ -18,7 +19,7 @@ ROWS = 50
 def main() -> None:
     """Run epochs beside the query until killed."""
     root, checkpoint = sys.argv[1], sys.argv[2]
-    settings = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.2)
+    settings = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.2, spark_conf={JAVA_OPTIONS: BRIEF})
     spark = create_session(settings)
     mill = Mill(root, spark=spark, settings=settings)
     mill.script("""

@@ -18,6 +18,7 @@ from pyarrow import csv
 from pyspark.sql import SparkSession
 
 import tidemill as tm
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 from tidemill.testing import difference
 
 MEMORY_BYTES = 4 << 20
@@ -128,7 +129,7 @@ def main(directory: Path) -> None:
     os.environ["TIDEMILL_TEST_ROOM_MB"] = str(ROOM_MB)
     os.environ |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "262144"}  # what is freed goes back
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    conf = {"spark.python.daemon.module": "limited_daemon", "spark.driver.memory": "1g"}
+    conf = {"spark.python.daemon.module": "limited_daemon", "spark.driver.memory": "1g", JAVA_OPTIONS: BRIEF}
     settings = tm.Settings(master="local[1]", partitions=2, memory_bytes=MEMORY_BYTES, compact_after=1, spark_conf=conf)
     found: dict[str, object] = {}
     with tm.Mill(directory / "root", settings=settings) as mill:

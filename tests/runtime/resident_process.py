@@ -21,6 +21,7 @@ from benchmarks import own_host_daemon
 import tidemill as tm
 from python_workers import kill_workers
 from tidemill.runtime.job.resident_epochs import ResidentEpochs
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 from tidemill.testing import assert_same_rows
 
 ONE_TASK = {
@@ -39,11 +40,19 @@ VIEWS = {
 }
 
 
+BRIEF_JAVA = {JAVA_OPTIONS: BRIEF, "spark.executor.extraJavaOptions": f"{BRIEF} -XX:+UseSerialGC"}
+"""For processes of Java that live for seconds."""
+
+
 def options(hosts: bool) -> dict[str, Any]:
     """Settings of the mill."""
     if not hosts:
-        return {"master": "local[2]", "partitions": 2, "spark_conf": {"spark.driver.memory": "1g"}}
-    return {"master": own_host_daemon.MASTER, "partitions": 3, "spark_conf": own_host_daemon.spark_conf()}
+        return {"master": "local[2]", "partitions": 2, "spark_conf": {"spark.driver.memory": "1g", JAVA_OPTIONS: BRIEF}}
+    return {
+        "master": own_host_daemon.MASTER,
+        "partitions": 3,
+        "spark_conf": {**own_host_daemon.spark_conf(), **BRIEF_JAVA},
+    }
 
 
 def main(directory: str, seed: str, epochs: str, where: str) -> None:

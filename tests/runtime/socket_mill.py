@@ -7,12 +7,13 @@ import time
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 
 
 def main() -> None:
     """Run epochs until killed."""
     root, lines, fixed, sized = sys.argv[1:]
-    settings = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.3)
+    settings = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.3, spark_conf={JAVA_OPTIONS: BRIEF})
     mill = Mill(root, settings=settings)
     mill.script(f"""
         CREATE TABLE t (c INT, k INT, n INT) USING csv OPTIONS (path 'tcp+listen://127.0.0.1:{lines}');

@@ -14,11 +14,13 @@ from pathlib import Path
 from benchmarks import own_host_daemon
 
 import tidemill as tm
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 
 
 def main(directory: Path) -> None:
     data = directory / "data"
     data.mkdir()
+    brief = {JAVA_OPTIONS: BRIEF, "spark.executor.extraJavaOptions": f"{BRIEF} -XX:+UseSerialGC"}
     settings = tm.Settings(
         master="local-cluster[2,1,1024]",
         partitions=2,
@@ -26,7 +28,7 @@ def main(directory: Path) -> None:
         checkpoint_seconds=1e9,
         compact_after=4,
         buffer_directory=str(directory / "hosts" / "{host}"),
-        spark_conf={**own_host_daemon.spark_conf(), "spark.locality.wait": "0s"},
+        spark_conf={**own_host_daemon.spark_conf(), **brief, "spark.locality.wait": "0s"},
     )
     chance = random.Random(7)
     rows, taken_back = [], 0

@@ -26,6 +26,7 @@ from tidemill.cli.change_table import as_text
 from tidemill.cli.output import write_parts
 from tidemill.cli.querying import answer
 from tidemill.cli.remote import follow
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 from tidemill.serve.client.client import connect
 
 ServeFactory = Callable[..., Served]
@@ -43,7 +44,8 @@ class Process:
     def __init__(self, directory: Path, *more: str, environment: Mapping[str, str] | None = None) -> None:
         self.root = str(directory / "root")
         self._ended: tuple[int, str] | None = None
-        arguments = [*more, "--root", self.root, "--port", "0", "--master", "local[2]"]
+        brief = f"spark_conf.{JAVA_OPTIONS}={BRIEF}"
+        arguments = [*more, "--root", self.root, "--port", "0", "--master", "local[2]", "--set", brief]
         self._errors = (directory / "errors").open("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tidemill", "serve", *arguments],

@@ -15,6 +15,7 @@ from typing import Any
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
+from tidemill.runtime.spark.java_process import BRIEF, JAVA_OPTIONS
 from tidemill.sinks.delta import DeltaTarget
 from tidemill.sinks.folder import Folder
 from tidemill.sinks.iceberg import IcebergTarget
@@ -50,7 +51,14 @@ def main(root: str, script: str, point: str, calls: int) -> None:
     when, name = point.split()
     owner, method = POINTS[name]
     setattr(owner, method, dying(getattr(owner, method), calls, when == "after"))
-    settings = Settings(master="local[2]", partitions=1, listing_seconds=0.0, split_bytes=200, epoch_bytes=200)
+    settings = Settings(
+        master="local[2]",
+        partitions=1,
+        listing_seconds=0.0,
+        split_bytes=200,
+        epoch_bytes=200,
+        spark_conf={JAVA_OPTIONS: BRIEF},
+    )
     with Mill(root, settings=settings) as mill:
         mill.script(Path(script).read_text())
         while mill.advance() is not None:
