@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.runtime.spark.java_process import BRIEF
+
 PAGE = Path(__file__).parent.parent / "docs" / "tutorial.md"
 PORTS = ("5501", "8320")
 """What the page uses; the test takes free ones."""
@@ -66,7 +68,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
         assert port in text
         text = text.replace(port, free)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", "JDK_JAVA_OPTIONS": BRIEF}
     background: list[subprocess.Popen[str]] = []
     count = 0
     try:
