@@ -228,8 +228,7 @@ def _expected(feed: Feed, work: Path) -> dict[str, str]:
         database.execute(f"INSERT INTO {name} SELECT * FROM given")
         database.unregister("given")
     return {
-        name: keep(str(work), f"{name}.expected", database.sql(query).to_arrow_table())
-        for name, query in VIEWS.items()
+        name: keep(str(work), f"{name}.expected", database.sql(query).to_arrow_table()) for name, query in VIEWS.items()
     }
 
 

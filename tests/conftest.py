@@ -24,9 +24,8 @@ from tidemill.mill import Mill
 from tidemill.runtime.spark.session import create_session
 
 gc.disable()  # what is imported and collected stays: looking through it takes a third of that time
-for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
-    # Processes of Java are short-lived here: its second compiler costs more than it saves. Room for code saves sweeping
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m")
+# Processes of Java are short-lived here: its second compiler costs more than it saves. Room for code saves sweeping
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m")
 
 _LONG = (
     "equivalence/test_queries.py",

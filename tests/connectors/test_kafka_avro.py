@@ -21,6 +21,7 @@ from tests.schema_registry import SchemaRegistry
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.files import file_progress
 
 FIRST = {
     "type": "record",
@@ -40,6 +41,12 @@ SECOND = {
     ],
 }
 OTHER = {"type": "record", "name": "Order", "fields": [{"name": "k", "type": "string"}]}
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be read is tried again after a tenth of the usual pauses."""
+    monkeypatch.setattr(file_progress, "FIRST_RETRY", 100)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 import tidemill.demo.running as demo_running
+from commands import here
 from mill_factory import MillFactory
 from tidemill.algos.strategies.registry import make_strategy
 from tidemill.demo.exchange_process import ExchangeProcess
@@ -100,9 +101,8 @@ def test_the_command_for_some_seconds(tmp_path: Path) -> None:
     assert "at 0 times" not in last["books"]
     (tmp_path / "file").touch()
     for taken in ("root", "file"):
-        again = [*command[:-1], str(tmp_path / taken)]
-        run = subprocess.run(again, capture_output=True, text=True, timeout=60, check=False)
-        assert run.returncode == 1 and run.stderr.startswith("TM7041")
+        again = here("demo", "--headless", "--root", str(tmp_path / taken))
+        assert again.code == 1 and again.err.startswith("TM7041")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 5.0])

@@ -9,6 +9,7 @@ which take themselves for hosts of their own, with a task each for three partiti
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import time
@@ -43,7 +44,14 @@ def options(hosts: bool) -> dict[str, Any]:
     """Settings of the mill."""
     if not hosts:
         return {"master": "local[2]", "partitions": 2, "spark_conf": {"spark.driver.memory": "1g"}}
-    return {"master": own_host_daemon.MASTER, "partitions": 3, "spark_conf": own_host_daemon.spark_conf()}
+    return {
+        "master": own_host_daemon.MASTER,
+        "partitions": 3,
+        "spark_conf": {
+            **own_host_daemon.spark_conf(),
+            "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+        },
+    }
 
 
 def main(directory: str, seed: str, epochs: str, where: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from local_jobs import LocalJobs
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.files import file_progress
 
 Opener = Callable[..., Mill]
 
@@ -80,8 +81,11 @@ def test_a_script_that_runs_again(mill_factory: Opener, data: Path) -> None:
     mill_factory(allowed_paths=str(data / "in"))
 
 
-def test_files_that_were_listed_under_other_settings(mill_factory: Opener, data: Path) -> None:
+def test_files_that_were_listed_under_other_settings(
+    mill_factory: Opener, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor is history read of files that may not be read any more."""
+    monkeypatch.setattr(file_progress, "FIRST_RETRY", 0)
     mill = mill_factory(epoch_bytes=2)
     mill._coordinator._jobs = LocalJobs()
     mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}/in')")

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,13 @@ def directories(created: Path, spark: SparkSession, seed: int) -> Iterator[Story
     kept.rename(created)
 
 
-@pytest.mark.parametrize("point", KILL_POINTS)
-def test_killed_over_files(directories: Story, point: str) -> None:
-    survive(directories, [point], in_the_middle)
+_AFTER_ANOTHER = [[point] for point in KILL_POINTS] if LONG else [KILL_POINTS[:4], KILL_POINTS[4:]]
+
+
+@pytest.mark.parametrize("points", _AFTER_ANOTHER, ids=", ".join)
+def test_killed_over_files(directories: Story, points: Sequence[str]) -> None:
+    """At all points, some of them one after the other; in the long form each over a root of its own."""
+    survive(directories, points, in_the_middle)
 
 
 @pytest.mark.timeout(900)

@@ -52,11 +52,18 @@ def test_csv_with_quotes_over_splits_equals_sparks_reader(
     for number in range(3):
         (tmp_path / f"{number}.csv").write_text("id,s,x,d,t,m\n" + csv_text(rng, 200))
     expected = spark.read.csv(str(tmp_path), schema=COLUMNS, header=True, multiLine=True, escape='"')
+    theirs = rows_of(expected)
     for size in ("1k", "1g"):
         found = load(
             spark, tmp_path, COLUMNS, format="csv", header=True, maxPartitionBytes=size, readMode=mode, bufferSize="700"
         )
-        assert rows_of(found) == rows_of(expected)
+        assert rows_of(found) == theirs
+
+
+def test_csv_by_line_and_in_many_splits(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("id,s,x,d,t,m\n" + csv_text(rng, 200))
     lines = [line for line in csv_text(rng, 300).splitlines() if line.count('"') % 2 == 0 and line.count(",") > 4]
     (tmp_path / "0.csv").write_text(
         "id,s,x,d,t,m\n" + "\n".join(line + '"' * (i % 7 == 0) for i, line in enumerate(lines))

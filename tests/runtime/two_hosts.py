@@ -6,6 +6,7 @@ Run by test_two_hosts.py in a process of its own: ``two_hosts.py <directory>``.
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import sys
@@ -26,7 +27,11 @@ def main(directory: Path) -> None:
         checkpoint_seconds=1e9,
         compact_after=4,
         buffer_directory=str(directory / "hosts" / "{host}"),
-        spark_conf={**own_host_daemon.spark_conf(), "spark.locality.wait": "0s"},
+        spark_conf={
+            **own_host_daemon.spark_conf(),
+            "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+            "spark.locality.wait": "0s",
+        },
     )
     chance = random.Random(7)
     rows, taken_back = [], 0

@@ -45,6 +45,7 @@ def demo(
 
     Ends with a summary, and the check that the views were the books of the exchange at every epoch.
     """
+    from tidemill.cli.java_start import begin_java
     from tidemill.cli.progress_display import Display
     from tidemill.cli.running import open_mill
     from tidemill.cli.trade import strategies_of
@@ -62,7 +63,7 @@ def demo(
         _stop_at_signals(stopped)
         with display.reporting():
             display.working("starting Spark")
-            mill = open_mill(str(where), Settings(partitions=1))
+            mill = open_mill(str(where), begin_java(Settings(partitions=1)))
         _stop_at_signals(stopped)  # Spark has set its own when it started
         with mill:
             screen = Screen(console) if console.is_terminal and not headless else Lines(console)

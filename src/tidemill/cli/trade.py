@@ -18,6 +18,7 @@ from tidemill.algos.report import report_of
 from tidemill.algos.runner import Runner
 from tidemill.algos.strategies.registry import make_strategy
 from tidemill.algos.strategy import Strategy
+from tidemill.cli.java_start import begin_java
 from tidemill.cli.running import open_mill
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
@@ -159,7 +160,7 @@ def back_test(
     with tempfile.TemporaryDirectory(prefix="tidemill-trade-") as place:
         feed = Path(place) / "feed"
         feed.mkdir()
-        with open_mill(str(Path(place) / "root"), settings) as mill:
+        with open_mill(str(Path(place) / "root"), begin_java(settings)) as mill:
             runners = test.run(mill, feed)
             epochs = mill.epoch
     typer.echo(f"{epochs:,} epochs; of the trace {test.left_out:,} rows left out, {test.rejected:,} requests rejected")
