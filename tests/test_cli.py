@@ -14,17 +14,20 @@ import signal
 import stat
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from commands import Finished, tidemill
+from mill_factory import MillFactory
 from tidemill.__main__ import command_of
 from tidemill.cli import commands as cli
 from tidemill.cli import progress_display, query_view
@@ -197,6 +200,37 @@ def test_a_small_view_is_read_with_arrow_alone(root: str, statement: str, rows: 
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stderr.strip()) == (0, "[]"), found.stderr
     assert [json.loads(line) for line in found.stdout.splitlines()] == rows
+
+
+def test_expressions_need_no_pandas_and_functions_of_series_find_it(mill_factory: MillFactory, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("1,2\n1,4\n2,9\n")
+    mill = mill_factory()
+
+    def halved(values: pd.Series) -> pd.Series:
+        return values / 2
+
+    mill.register_function("halved", sf.pandas_udf(halved, "double"))  # type: ignore[call-overload]
+    mill.sql(f"CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{tmp_path}/t.csv')")
+    mill.sql("CREATE MATERIALIZED VIEW plain AS SELECT k, avg(v) * 2 + 1 AS x FROM t GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW series AS SELECT k, halved(sum(v)) AS x FROM t GROUP BY k")
+    deque(mill.drain(), 0)
+    mill.close()
+    for view, rows, heavy in (("plain", [7.0, 19.0], "[]"), ("series", [3.0, 4.5], None)):
+        statement = f"SELECT * FROM {view} ORDER BY k"
+        command = [
+            sys.executable,
+            "-c",
+            ALONE,
+            "query",
+            "--root",
+            str(tmp_path / "root"),
+            "--format",
+            "json",
+            statement,
+        ]
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert [json.loads(line)["x"] for line in found.stdout.splitlines()] == rows
+        assert heavy in (None, found.stderr.strip())
 
 
 @pytest.mark.parametrize(

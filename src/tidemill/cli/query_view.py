@@ -11,6 +11,29 @@ from tidemill.cli import output
 from tidemill.plan.sql.simple_select import parse_select
 
 
+class _NoPandas:
+    """Finds no pandas: see :func:`_leave_pandas_out`."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """ModuleNotFoundError for pandas, None for other modules."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _leave_pandas_out() -> None:
+    """Have pyarrow note that there is no pandas: it imports it when it is first given a value of Python.
+
+    That takes longer than most queries, and nothing of it is used. Where a Python function of a view does use it,
+    pyarrow looks again.
+    """
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
 def query(
     statement: str,
     root: str | None = None,
@@ -29,6 +52,8 @@ def query(
     """
     from tidemill.cli import querying, remote
 
+    if "pandas" not in sys.modules:
+        _leave_pandas_out()
     output.check_format(format_)
     if parse_select(statement) is None:
         from tidemill.plan.sql.statement_words import parse_reading
