@@ -15,10 +15,11 @@ import contextlib
 import os
 import struct
 import threading
-import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+from isal import isal_zlib
 
 HEAD = b"#tm\n"
 """First line of a segment, so that no message is taken for a header or a byte order mark."""
@@ -106,7 +107,7 @@ class Spool:
         segment = self._segments[-1]
         try:
             _write(self._file, batch)
-            _write(self._marks, _MARK.pack(segment.size + len(batch), zlib.crc32(batch)))
+            _write(self._marks, _MARK.pack(segment.size + len(batch), isal_zlib.crc32(batch)))
         except OSError:
             os.ftruncate(self._file, segment.size)
             os.lseek(self._file, 0, os.SEEK_END)
@@ -249,7 +250,7 @@ def _whole(path: Path, marks: Path) -> int:
             if not size < end <= most:
                 break
             batch = file.read(end - size)
-            if zlib.crc32(batch) != checksum:
+            if isal_zlib.crc32(batch) != checksum:
                 break
             size = end
     return size

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from isal import isal_zlib
 
 from tidemill.errors import TidemillError
 from tidemill.kernels import types
@@ -37,7 +37,7 @@ def checksums(pieces: Iterable[Any], page: int) -> bytes:
         view, at = memoryview(piece), 0
         while at < len(view):
             end = min(at + left, len(view))
-            crc = zlib.crc32(view[at:end], crc)
+            crc = isal_zlib.crc32(view[at:end], crc)
             left -= end - at
             at = end
             if not left:
@@ -68,7 +68,7 @@ class Pages:
         self.page = page
         self._damaged = damaged
         self._view = memoryview(data)
-        if zlib.crc32(crcs) != crc:
+        if isal_zlib.crc32(crcs) != crc:
             raise damaged("its list of checksums fails its own")
         self._crcs = np.frombuffer(memoryview(crcs), "<u4")
         self._checked = np.zeros(len(self._crcs), np.bool_)
@@ -118,4 +118,4 @@ class Pages:
 
     def _intact(self, page: int) -> bool:
         at = page * self.page
-        return zlib.crc32(self._view[at : at + self.page]) == int(self._crcs[page])
+        return isal_zlib.crc32(self._view[at : at + self.page]) == int(self._crcs[page])

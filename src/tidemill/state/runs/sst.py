@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
+from isal import isal_zlib
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import Keys, hash64
@@ -182,7 +182,7 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
                 del part, pieces  # the next one may be large too
             footer = json.dumps({"format": FORMAT_VERSION, "sections": [_entry(s) for s in sections]}).encode()
             file.write(footer)
-            file.write(zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + _MAGIC)
+            file.write(isal_zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + _MAGIC)
     except BaseException as error:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
@@ -219,11 +219,11 @@ def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
     length = sink.tell()
     pieces: list[Any] = [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else taken.pieces
     if index is None:
-        crc = zlib.crc32(pieces[0])
+        crc = isal_zlib.crc32(pieces[0])
     else:
         index = index._replace(head=_head(pieces))
         crcs = checksums(pieces, index.page)
-        crc = zlib.crc32(crcs)
+        crc = isal_zlib.crc32(crcs)
         pieces.append(crcs)
         length += len(crcs)
     place = (part.table, offset, length, n, crc, tuple(part.ops))
@@ -343,7 +343,7 @@ class RunFile:
         section = self.sections[number]
         body = self._map.slice(section.offset, section.length)
         if section.index is None:
-            if zlib.crc32(body) != section.crc:
+            if isal_zlib.crc32(body) != section.crc:
                 raise self._damage(number, "it fails its checksum")
             return from_bytes(body)
         index = section.index
@@ -378,7 +378,7 @@ class RunFile:
         for number, section in enumerate(self.sections):
             name = f"section {number} (table {section.table})"
             if section.index is None:
-                if zlib.crc32(self._map.slice(section.offset, section.length)) != section.crc:
+                if isal_zlib.crc32(self._map.slice(section.offset, section.length)) != section.crc:
                     found[number] = name
                 continue
             try:
@@ -404,7 +404,7 @@ class RunFile:
         if tail[16:] != _MAGIC or length > size - _TAIL - len(_MAGIC):
             raise _corrupt(self.path, "the end of the file is not that of a run file")
         body = self._map.slice(size - _TAIL - length, length).to_pybytes()
-        if zlib.crc32(body) != crc:
+        if isal_zlib.crc32(body) != crc:
             raise _corrupt(self.path, "the footer fails its checksum")
         footer: dict[str, Any] = json.loads(body)
         if footer["format"] > FORMAT_VERSION:
