@@ -10,6 +10,7 @@ import pytest
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions.cast import _integer_to_decimal
 from tidemill.task.functions.numbers.decimal_types import arithmetic_type
 from tidemill.task.functions.numbers.decimal_words import combine_words
 from tidemill.task.functions.numbers.decimals import _combine_wide, combine
@@ -79,3 +80,19 @@ def test_few_rows(rows: int) -> None:
     array = pa.array([decimal.Decimal("-0.01")] * rows, type_)
     call = Call("multiply", (Ref(0, type_), Ref(1, type_)), arithmetic_type("multiply", type_, type_))
     assert combine(call, [array, array], rows).to_pylist() == [decimal.Decimal("0.0001")] * rows
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64()], ids=str)
+def test_integers_as_decimals(kind: pa.DataType, seed: int) -> None:
+    """Every precision and scale, NULL where the digits do not suffice."""
+    rng = random.Random(f"{kind} {seed}")
+    most = 2 ** (kind.bit_width - 1)
+    for precision in range(1, 39):
+        for scale in {0, 1, precision // 2, precision}:
+            target = pa.decimal128(precision, scale)
+            given = [rng.choice((None, 0, -1, most - 1, -most, rng.randrange(-most, most))) for _ in range(9)]
+            found = _integer_to_decimal(pa.array([None, 1, *given], kind).slice(2), target)
+            found.validate(full=True)
+            top = 10 ** (precision - scale)
+            wanted = [None if v is None or abs(v) >= top else decimal.Decimal(v) for v in given]
+            assert found.type == target and found.to_pylist() == wanted, target

@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.kernels.columns import numbers
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.functions.columns import failures
 from tidemill.task.functions.columns.compute import (
     Array,
+    buffer,
     columns_of,
     digits_of,
     element_type,
@@ -24,7 +26,7 @@ from tidemill.task.functions.columns.compute import (
     pc,
 )
 from tidemill.task.functions.columns.lists import entries_of, put_together, take_apart
-from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
+from tidemill.task.functions.columns.numpy_values import bitmap, from_numpy, to_numpy, validity
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers import number_text as text
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, to_integer, widen
@@ -35,6 +37,10 @@ Cast: TypeAlias = Callable[[Array, pa.DataType], Array]
 """A cast of an array: NULL for every value that cannot be cast."""
 
 _SECOND = 1_000_000
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+"""Of the longest integer, by bits."""
+_WORD_DIGITS = 19
+"""An integer of a type above with zeros behind it, so many digits in all, is one of 64 bits."""
 
 
 def _plain(array: Array, target: pa.DataType) -> Array:
@@ -51,6 +57,13 @@ def _integer_to_integer(array: Array, target: pa.DataType) -> Array:
 
 
 def _integer_to_decimal(array: Array, target: pa.DataType) -> Array:
+    precision, scale = digits_of(target)
+    digits = _DIGITS[array.type.bit_width]
+    if pa.types.is_decimal128(target) and precision - scale >= digits and digits + scale <= _WORD_DIGITS:
+        words = np.empty((len(array), 2), np.int64)  # a number of 128 bits, the low word first
+        words[:, 0] = numbers(array.cast(pa.int64())) * 10**scale
+        words[:, 1] = words[:, 0] >> 63
+        return pa.Array.from_buffers(target, len(array), [bitmap(validity(array)), buffer(words)])
     return fit(array.cast(pa.decimal256(WIDEST // 2, 0)), target)[0]
 
 
