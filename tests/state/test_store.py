@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import shutil
 from pathlib import Path
 
@@ -154,10 +156,70 @@ def test_a_checkpoint_keeps_large_files_as_they_are(store: RunStore, monkeypatch
         found = merge([store.open(run) for run in new if run.table == table], SUM, False)
         expected = merge(parts, SUM, False)
         assert (key_bytes([found]), found.values) == (key_bytes([expected]), expected.values)
-    again = store.write(2, [("a", rows[0], SUM)], "0-0")
-    monkeypatch.setattr(Objects, "takes_files_of", lambda *_: False)
-    ((copied,),) = [swap.new for swap in store.combine([again], 2, 1 << 30)]
-    assert not store.path(copied.file).samefile(store.path(again[0].file))
+
+
+def kept_as_they_are(store: RunStore, groups: list[list[Run]]) -> int:
+    """How many files become objects as they are."""
+    inodes = {store.path(run.file).stat().st_ino for group in groups for run in group}
+    new = {run.file for swap in store.combine(groups, 1, 1 << 30) for run in swap.new}
+    return sum(store.path(file).stat().st_ino in inodes for file in new)
+
+
+@pytest.mark.parametrize(
+    ("ops", "starts", "kept"),
+    [
+        (SUM, [0, 0, 0, 0], 4),
+        (SUM, [0, 0, 0, 0, 0], 0),
+        ((MergeOp.LAST,), [0], 1),
+        ((MergeOp.LAST,), [0, 0], 0),
+    ],
+)
+def test_runs_that_overlap_are_merged_if_they_are_many_or_have_an_order(
+    ops: tuple[MergeOp, ...], starts: list[int], kept: int, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    store.objects.make()
+    group = [run for i in starts for run in store.write(1, [("a", rows_of(*range(i, 9000)), ops)], f"0-{i}")]
+    assert kept_as_they_are(store, [group]) == kept
+
+
+def test_large_files_that_have_no_second_name_are_copied(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    store.objects.make()
+    rows = rows_of(*range(9000))
+    link = os.link
+    for epoch in range(3):
+        (run,) = store.write(epoch, [("a", rows, SUM)], "0-0")
+        with monkeypatch.context() as patches:
+            if epoch == 0:
+                patches.setattr(Objects, "takes_files_of", lambda *_: False)
+            elif epoch == 1:  # a mapped file whose name has gone
+                assert len(store.open(run)) == 9000
+                store.path(run.file).unlink()
+            else:  # the file of another user, where the system protects those
+
+                def protected(source: Path, target: Path) -> None:
+                    if source.suffix == ".run":
+                        raise PermissionError(errno.EPERM, "Operation not permitted")
+                    link(source, target)
+
+                patches.setattr(os, "link", protected)
+            ((swap,),) = [store.combine([[run]], epoch, 1 << 30)]
+        assert key_bytes([store.open(swap.new[0])]) == key_bytes([rows])
+        assert not store.path(run.file).exists() or not store.path(run.file).samefile(store.path(swap.new[0].file))
+
+
+def test_a_large_file_that_is_corrupt_is_not_made_durable(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mill goes back, and reads the input again."""
+    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    store.objects.make()
+    (run,) = store.write(1, [("a", rows_of(*range(9000)), SUM)], "0-0")
+    damaged = bytearray(store.path(run.file).read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    store.path(run.file).write_bytes(damaged)
+    with pytest.raises(TidemillError, match="TM1018"):
+        store.combine([[run]], 1, 1 << 30)
+    assert store.durable() == []
 
 
 def test_the_row_of_an_aggregate_without_keys_stays_though_it_counts_nothing(store: RunStore) -> None:

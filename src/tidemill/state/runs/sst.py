@@ -219,6 +219,7 @@ def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
     length = sink.tell()
     pieces: list[Any] = [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else taken.pieces
     if index is None:
+        pieces = [b"".join(pieces)]  # bitmaps without NULLs, which are not written, may have made it look larger
         crc = isal_zlib.crc32(pieces[0])
     else:
         index = index._replace(head=_head(pieces))

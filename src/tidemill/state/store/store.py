@@ -20,7 +20,7 @@ import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,7 +47,9 @@ _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
 _KEPT_BYTES = 4 << 20
 _KEPT_SHARE = 0.75
-"""A checkpoint keeps files of so many bytes as they are, if this share of them is needed. It merges smaller ones."""
+_KEPT_RUNS = 4
+"""A checkpoint keeps files of so many bytes as they are, if this share of them is needed, and their runs do not overlap
+so many others of their epochs. It merges other ones."""
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
 _CHECKPOINT = re.compile(r"c(\d{10,})-")
 _LOOK_SECONDS = 1.0
@@ -328,7 +330,7 @@ class RunStore:
         TidemillError
             TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
         """
-        kept = {file: self._keep(file, number) for file in self._large([run for group in groups for run in group])}
+        kept = {file: name for file in self._large(groups) if (name := self._keep(file, number)) is not None}
         swaps = [Swap((r,), (replace(r, file=kept[r.file]),)) for group in groups for r in group if r.file in kept]
         groups = [rest for group in groups if (rest := [r for r in group if r.file not in kept])]
         new: list[list[Run]] = [[] for _ in groups]
@@ -345,22 +347,44 @@ class RunStore:
                 new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
         return swaps + [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
 
-    def _large(self, runs: Iterable[Run]) -> list[str]:
-        """Files of the buffer that become objects as they are."""
+    def _large(self, groups: Sequence[Sequence[Run]]) -> list[str]:
+        """Files of the buffer that become objects as they are. TM1018 when a large one is corrupt."""
         needed: Counter[str] = Counter()
-        for run in runs:
-            needed[run.file] += run.bytes
-        found = sorted(file for file, size in needed.items() if size >= _KEPT_SHARE * _KEPT_BYTES)
-        if not found or not self.objects.takes_files_of(self.buffer):
+        mixed: set[str] = set()
+        for group in groups:
+            for run in group:
+                needed[run.file] += run.bytes
+            if not self._may_stay_apart(group):
+                mixed.update(run.file for run in group)
+        found = sorted(f for f, size in needed.items() if size >= _KEPT_SHARE * _KEPT_BYTES and f not in mixed)
+        if not found or not self.objects.takes_files_of(self.buffer, OBJECTS):
             return []
-        sizes = {file: self._file(file).bytes for file in found}
-        return [f for f in found if sizes[f] >= _KEPT_BYTES and needed[f] >= _KEPT_SHARE * sizes[f]]
+        large = []
+        for name in found:
+            file = self._file(name)
+            if file.bytes >= _KEPT_BYTES and needed[name] >= _KEPT_SHARE * file.bytes:
+                file.verify()  # as merging does: the input is read again while the file is not durable
+                large.append(name)
+        return large
 
-    def _keep(self, file: str, number: int) -> str:
-        """Make a file of the buffer an object, as it is; returns its name."""
+    def _may_stay_apart(self, group: Sequence[Run]) -> bool:
+        """Whether no key is in two of the runs, or in a few, whose values can be combined in any order."""
+        ordered = sorted(group, key=lambda run: run.vnode_low)
+        if all(one.vnode_high <= other.vnode_low for one, other in pairwise(ordered)):
+            return True
+        first = group[0]
+        return len(group) <= _KEPT_RUNS and MergeOp.LAST not in self._file(first.file).sections[first.section].ops
+
+    def _keep(self, file: str, number: int) -> str | None:
+        """Make a file of the buffer an object, as it is; returns its name, or None where only a copy can be made."""
         name = _durable_name(number)
-        with _told():
-            self.objects.put(OBJECTS + name, self.path(file))
+        try:
+            with _told():
+                self.objects.put(OBJECTS + name, self.path(file))
+        except TidemillError as error:
+            if isinstance(error.__cause__, (FileNotFoundError, PermissionError)):
+                return None  # it has gone and is mapped still, or belongs to another user: it is merged
+            raise
         return name
 
     def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:

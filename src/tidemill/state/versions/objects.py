@@ -115,11 +115,14 @@ class Objects:
                 staged.unlink(missing_ok=True)
         sync(path.parent)
 
-    def takes_files_of(self, directory: Path) -> bool:
-        """Whether :meth:`put` copies no byte of a file in a directory: that is on the same file system as the root."""
+    def takes_files_of(self, directory: Path, prefix: str) -> bool:
+        """Whether :meth:`put` copies no byte of a file in a directory: one file system has it and the objects."""
+        if self.directory is None:
+            return False
         try:
-            return self.directory is not None and self.directory.stat().st_dev == directory.stat().st_dev
-        except OSError:  # one is not there, which whoever writes reports
+            place = self.directory / prefix
+            return (place if place.exists() else self.directory).stat().st_dev == directory.stat().st_dev
+        except OSError:  # whoever writes there reports it
             return False
 
     def list(self, prefix: str) -> list[Stored]:
