@@ -11,9 +11,11 @@ need. ``--plot`` draws the samples, ``--keep`` writes them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -83,7 +85,7 @@ class Feed:
     def __init__(self, place: Path, seed: int) -> None:
         self._random = random.Random(seed)
         self._place = place
-        self.files = self.rows = 0
+        self.files = self.rows = self._steps = 0
         self._next = 0
         self.orders: deque[Row] = deque()
         self.prices: dict[int, Row] = {}
@@ -95,7 +97,7 @@ class Feed:
         self.write("prices", [("I", *self._price(product)) for product in range(PRODUCTS)])
 
     def step(self) -> None:
-        """One file of orders, and every second one of prices."""
+        """One file of orders, and once a second one of prices."""
         rows: list[Row] = []
         for _ in range(ORDERS_A_FILE):
             order = (
@@ -110,7 +112,8 @@ class Feed:
         while len(self.orders) > LIVE_ORDERS:
             rows.append(("D", *self.orders.popleft()))
         self.write("orders", rows)
-        if self.files % FILES_A_SECOND == 0:
+        self._steps += 1
+        if self._steps % FILES_A_SECOND == 0:
             changed = self._random.sample(range(PRODUCTS), PRODUCTS_A_FILE)
             before = [("D", *self.prices[product]) for product in changed]
             self.write("prices", [*before, *(("I", *self._price(product)) for product in changed)])
@@ -136,6 +139,17 @@ def script(place: Path, clean: bool) -> str:
         for name, columns in (("orders", f"op STRING, {ORDERS}"), ("prices", f"op STRING, {PRICES}"))
     ]
     return "\n".join([*tables, *(f"CREATE MATERIALIZED VIEW {n} AS {q};" for n, q in VIEWS.items())])
+
+
+def sizes_of(directory: Path) -> list[int]:
+    """Sizes of all files; one with two names counts once, and those that go meanwhile do not."""
+    found = {}
+    for path in directory.rglob("*"):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                found[status.st_ino] = status.st_size
+    return list(found.values())
 
 
 class Command:
@@ -166,7 +180,7 @@ class Command:
         """Everything now; epochs since a time."""
         pid = self._process.pid
         below = descendants(pid)
-        sizes = [p.stat().st_size for p in self.root.rglob("*") if p.is_file()] if self.root.exists() else []
+        sizes = sizes_of(self.root)
         taken = [ms for at, ms, _ in self.epochs if at > since]
         return Sample(
             time.monotonic() - self._began,
@@ -240,18 +254,22 @@ def run(place: Path, seconds: float, seed: int, settings: list[str]) -> tuple[li
     pipeline.write_text(script(place / "in", clean=True))
     command = Command(pipeline, place / "root", *settings)
     samples: list[Sample] = []
+    every = min(_SAMPLE_SECONDS, seconds / 5)
     at, sampled = time.monotonic(), 0.0
-    while command.is_running() and command.seconds < seconds:
-        feed.step()
-        if command.seconds - sampled >= _SAMPLE_SECONDS:
-            samples.append(command.sample(sampled))
-            sampled = command.seconds
-        at += 1 / FILES_A_SECOND
-        time.sleep(max(0.0, at - time.monotonic()))
-    until = time.monotonic() + 120
-    while command.is_running() and command.rows < feed.rows and time.monotonic() < until:
-        time.sleep(0.5)
-    command.end()
+    try:
+        while command.is_running() and command.seconds < seconds:
+            feed.step()
+            if command.seconds - sampled >= every:
+                samples.append(command.sample(sampled))
+                sampled = command.seconds
+            at += 1 / FILES_A_SECOND
+            time.sleep(max(0.0, at - time.monotonic()))
+        until = time.monotonic() + 120
+        while command.is_running() and command.rows < feed.rows and time.monotonic() < until:
+            time.sleep(0.5)
+        samples.append(command.sample(sampled))
+    finally:
+        command.end()
     return samples, feed, command
 
 
@@ -264,7 +282,7 @@ def _size_of_new(place: Path, feed: Feed) -> float:
     pipeline.write_text(script(place / "left", clean=False))
     command = Command(pipeline, place / "new", "--once")
     command.wait()
-    return sum(p.stat().st_size for p in (place / "new").rglob("*") if p.is_file()) / 2**20
+    return sum(sizes_of(place / "new")) / 2**20
 
 
 def _plot(samples: list[Sample], path: Path) -> None:
@@ -334,7 +352,7 @@ def main() -> int:
         wrong = {name: why for name in VIEWS if (why := unlike(answers[name], expected[name]))}
         for name, why in wrong.items():
             print(f"{name} is not what DuckDB says: {why}")
-        size = sum(p.stat().st_size for p in (place / "root").rglob("*") if p.is_file()) / 2**20
+        size = sum(sizes_of(place / "root")) / 2**20
         need = _size_of_new(place, feed)
     if wrong or command.rows != feed.rows:
         print(f"the command admitted {command.rows:,} rows")

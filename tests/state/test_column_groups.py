@@ -111,3 +111,6 @@ def test_what_has_no_numbers() -> None:
         assert group_columns([pa.array(values)]) is None
         assert group_columns([pa.array([1] * 2000), pa.array(values)]) is None
     assert group_columns([pa.array([1, 2])]) is None, "a few rows"
+    for array in (pa.array(["a"] * 2000), pa.array([decimal.Decimal(1)] * 2000)):
+        assert group_columns([array], dictionaries=False) is None
+    assert group_columns([pa.array([True] * 2000)], dictionaries=False) is not None

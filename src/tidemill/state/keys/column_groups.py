@@ -25,7 +25,6 @@ _NAMED = (
     pa.types.is_binary,
     pa.types.is_large_binary,
     pa.types.is_decimal128,
-    pa.types.is_boolean,
 )
 """Types whose equal values have equal bytes. Doubles are not among them: 0.0 is -0.0, and any NaN another one."""
 _INTEGERS = frozenset((pa.int8(), pa.int16(), pa.int32(), pa.int64()))
@@ -108,7 +107,7 @@ def _group_sparse(values: Ints) -> tuple[Ints, Ints]:
     return ids, firsts[:groups].copy()
 
 
-def group_columns(columns: Sequence[pa.Array[Any]]) -> tuple[Ints, Ints] | None:
+def group_columns(columns: Sequence[pa.Array[Any]], dictionaries: bool = True) -> tuple[Ints, Ints] | None:
     """Group rows by columns of integers, dates, times, truths, texts, bytes and decimals; NULLs are equal.
 
     Numbers stand for themselves, other values for their places in a dictionary. So the rows of a few groups take a
@@ -118,6 +117,9 @@ def group_columns(columns: Sequence[pa.Array[Any]]) -> tuple[Ints, Ints] | None:
     ----------
     columns : sequence of pa.Array
         At least one, of n rows each.
+    dictionaries : bool
+        Whether to make dictionaries of values that are no numbers, which takes longer than to encode them where nearly
+        all differ.
 
     Returns
     -------
@@ -131,7 +133,7 @@ def group_columns(columns: Sequence[pa.Array[Any]]) -> tuple[Ints, Ints] | None:
         return None
     codes, low, span = np.zeros(0, np.int64), 0, 1
     for i, column in enumerate(columns):
-        coded = _coded(column)
+        coded = _coded(column, dictionaries)
         if coded is None:
             return None
         others, least, width = coded
@@ -144,7 +146,7 @@ def group_columns(columns: Sequence[pa.Array[Any]]) -> tuple[Ints, Ints] | None:
     return _group_sparse(codes)
 
 
-def _coded(column: pa.Array[Any]) -> tuple[Ints, int, int] | None:
+def _coded(column: pa.Array[Any], dictionaries: bool) -> tuple[Ints, int, int] | None:
     """Numbers that stand for the values, the least of them, and how many different ones there may be.
 
     A NULL has the greatest. None for values without such numbers, and where none is left for NULL.
@@ -152,7 +154,9 @@ def _coded(column: pa.Array[Any]) -> tuple[Ints, int, int] | None:
     kind = column.type
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         column = column.view(pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    elif any(is_kind(kind) for is_kind in _NAMED):
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif dictionaries and any(is_kind(kind) for is_kind in _NAMED):
         column = column.dictionary_encode().indices
     elif kind not in _INTEGERS:
         return None

@@ -23,6 +23,8 @@ _FOLD_ROWS, _MOST_ROWS = 1 << 17, 1 << 20
 while groups have less than ``_MANY`` rows each, up to some bytes."""
 _MANY = 16
 _MOST_BYTES = 32 << 20
+_ROOM = 512 << 20
+"""With a smaller budget of memory there are not more: they are held beside it."""
 
 
 @carries_out(GroupPartial)
@@ -35,6 +37,7 @@ class GroupPartialOperator(Operator):
         self._waiting: list[Delta] = []
         self._rows = self._bytes = 0
         self._fold_rows = _FOLD_ROWS
+        self._in_dictionaries = True
         self._folded: list[TableState] = []
 
     def add_input(self, item: Item, port: int) -> None:
@@ -56,7 +59,8 @@ class GroupPartialOperator(Operator):
         if group_columns:
             ids, keys = self._grouped(group_columns)
             if len(item) >= _FOLD_ROWS:
-                self._fold_rows = _FOLD_ROWS if len(keys) * _MANY < len(item) else _MOST_ROWS
+                many = len(keys) * _MANY >= len(item) and not 0 < self.context.budget.limit < _ROOM
+                self._fold_rows = _MOST_ROWS if many else _FOLD_ROWS
         else:
             ids = np.zeros(len(item), np.int64)
             keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
@@ -76,9 +80,10 @@ class GroupPartialOperator(Operator):
     def _grouped(self, columns: Sequence[pa.Array[Any]]) -> tuple[npt.NDArray[np.int64], Keys]:
         """The group of each row, and the key of each group."""
         key, distribution = self.operation.groups.key, self.operation.groups.distribution
-        numbered = group_columns(columns)
+        numbered = group_columns(columns, self._in_dictionaries)
         if numbered is not None:
             ids, first = numbered
+            self._in_dictionaries = 2 * len(first) < len(ids)
             rows = column(first)
             return ids, encode([c.take(rows) for c in columns], key, distribution)
         keys = encode(columns, key, distribution)
