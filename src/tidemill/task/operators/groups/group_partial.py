@@ -55,12 +55,13 @@ class GroupPartialOperator(Operator):
         item = concat(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
         operation, batch = self.operation, item.batch
-        group_columns = [batch.column(k) for k in operation.keys]
-        if group_columns:
-            ids, keys = self._grouped(group_columns)
+        key_columns = [batch.column(k) for k in operation.keys]
+        if key_columns:
+            ids, keys = self._grouped(key_columns)
             if len(item) >= _FOLD_ROWS:
                 many = len(keys) * _MANY >= len(item) and not 0 < self.context.budget.limit < _ROOM
                 self._fold_rows = _MOST_ROWS if many else _FOLD_ROWS
+                self._in_dictionaries = 2 * len(keys) < len(item)
         else:
             ids = np.zeros(len(item), np.int64)
             keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
@@ -68,8 +69,8 @@ class GroupPartialOperator(Operator):
             self._folded = [self.context.hold(table) for table in (operation.groups, *operation.multisets)]
         self._folded[0].write_unsorted(keys, self._fold(item, ids, len(keys)))
         for i, multiset in enumerate(operation.layout.multisets):
-            columns, weights = [*group_columns, *(batch.column(c) for c in multiset.columns)], item.explicit_weights()
-            for at in range(len(group_columns), len(group_columns) + multiset.required):
+            columns, weights = [*key_columns, *(batch.column(c) for c in multiset.columns)], item.explicit_weights()
+            for at in range(len(key_columns), len(key_columns) + multiset.required):
                 if columns[at].null_count:
                     present = pc.is_valid(columns[at])
                     columns = [c.filter(present) for c in columns]
@@ -83,7 +84,6 @@ class GroupPartialOperator(Operator):
         numbered = group_columns(columns, self._in_dictionaries)
         if numbered is not None:
             ids, first = numbered
-            self._in_dictionaries = 2 * len(first) < len(ids)
             rows = column(first)
             return ids, encode([c.take(rows) for c in columns], key, distribution)
         keys = encode(columns, key, distribution)
