@@ -141,6 +141,8 @@ spark = create_session(Settings(master="local[1]", mode="jobs", spark_conf={"spa
 assert SparkContext._gateway.proc is begun and java_process._begun is None
 names = "spark.sql.shuffle.partitions", "spark.master"
 print(spark.sql("SELECT 1 + 1").collect()[0][0], *map(spark.conf.get, names))
+java_process.begin({"spark.master": "local[1]"})
+assert java_process._begun is None, "there is one already"
 stop_session(spark)
 """
 

@@ -15,6 +15,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -184,7 +185,7 @@ _begun: _Begun | None = None
 
 
 def begin(conf: Mapping[str, str], ml: bool = True) -> None:
-    """Start Java for a session with these settings, unless that is PySpark's to do; does not wait for it.
+    """Start Java for a session with these settings, unless it runs or that is PySpark's to do; does not wait for it.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def begin(conf: Mapping[str, str], ml: bool = True) -> None:
     """
     global _begun
     java = java_program()
-    if _begun is not None or java is None or find_spec("pyspark") is None:
+    if _begun is not None or _is_connected() or java is None or find_spec("pyspark") is None:
         return
     if (released_version(java) or 0) < JAVA_NEEDED:  # the session says what is wrong with it, or asks Java itself
         return
@@ -203,6 +204,12 @@ def begin(conf: Mapping[str, str], ml: bool = True) -> None:
     if words is not None:
         with suppress(OSError):
             _begun = _Begun(words)
+
+
+def _is_connected() -> bool:
+    """Whether PySpark has a Java; it is not imported to find that out."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
 
 
 def connect(conf: Mapping[str, str]) -> None:
