@@ -29,7 +29,8 @@ from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.root import Root
 from tidemill.state.runs import sst
 from tidemill.state.store import store as run_store
-from tidemill.state.store.store import RunStore, this_host
+from tidemill.state.store.file_names import this_host
+from tidemill.state.store.store import RunStore
 from tidemill.state.versions.manifest import FORMAT_VERSION, OLDEST_FORMAT
 
 Harm = Callable[[Path], None]

@@ -18,8 +18,9 @@ from state_root import CATALOG, PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
 from tidemill.runtime.read.state_check import collect, verify
 from tidemill.state.runs import sst
+from tidemill.state.store.file_names import epoch_of
 from tidemill.state.store.garbage import Listing, garbage
-from tidemill.state.store.store import OBJECTS, RunStore, default_buffer, epoch_of
+from tidemill.state.store.store import OBJECTS, RunStore, default_buffer
 from tidemill.state.versions.manifest import KEEP, ManifestLog
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Version

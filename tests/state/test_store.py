@@ -16,7 +16,8 @@ from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import VNODES, KeyColumn, Keys, encode
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.runs import derived
-from tidemill.state.store.store import RunStore, epoch_of, partition_vnodes
+from tidemill.state.store.file_names import epoch_of
+from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Run
 

@@ -14,7 +14,8 @@ from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.intake.intake import Intake
 from tidemill.sources.locations.allowed_paths import AllowedPaths
-from tidemill.state.store.store import RunStore, checkpoint_of, default_buffer
+from tidemill.state.store.file_names import checkpoint_of
+from tidemill.state.store.store import RunStore, default_buffer
 from tidemill.state.versions.lease import make_readers_file
 from tidemill.state.versions.manifest import Manifest, ManifestLog, begun, no_root
 from tidemill.state.versions.objects import Objects

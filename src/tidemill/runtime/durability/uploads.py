@@ -11,7 +11,8 @@ from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
 from tidemill.state.runs.sst import SST
-from tidemill.state.store.store import RunStore, host_of, this_host
+from tidemill.state.store.file_names import host_of, this_host
+from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Run, Swap, Version
 
 Group = Sequence[Run]

@@ -21,7 +21,9 @@ from tidemill.schema import WEIGHT
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.merge.merge import Rows, merge
 from tidemill.state.runs.sst import SST, RunFile, Section
-from tidemill.state.store.store import OBJECTS, RunStore, default_buffer, epoch_of, not_fetched
+from tidemill.state.store.file_errors import not_fetched
+from tidemill.state.store.file_names import epoch_of
+from tidemill.state.store.store import OBJECTS, RunStore, default_buffer
 from tidemill.state.versions.manifest import Manifest, ManifestLog, held_by, no_root
 from tidemill.state.versions.objects import Objects, Stored
 from tidemill.state.versions.version import Run

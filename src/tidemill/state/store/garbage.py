@@ -6,7 +6,8 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from tidemill.state.store.store import RunStore, epoch_of
+from tidemill.state.store.file_names import epoch_of
+from tidemill.state.store.store import RunStore
 from tidemill.state.versions.manifest import ManifestLog
 
 _STAGED_SECONDS = 600.0

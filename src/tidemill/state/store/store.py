@@ -11,8 +11,6 @@ import errno
 import hashlib
 import json
 import os
-import re
-import socket
 import tempfile
 import threading
 import time
@@ -32,8 +30,10 @@ from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import RUN, SST, Part, Parts
+from tidemill.state.store.file_errors import not_fetched, not_here, told
+from tidemill.state.store.file_names import NAME, host_of, this_host
 from tidemill.state.versions.expiry import joint_spans
-from tidemill.state.versions.objects import STAGED, Objects, UncertainError, advice, staged_in
+from tidemill.state.versions.objects import STAGED, Objects, staged_in
 from tidemill.state.versions.version import Run, Swap, Version
 
 OBJECTS = "sst/"
@@ -50,8 +50,6 @@ _KEPT_SHARE = 0.75
 _KEPT_RUNS = 4
 """A checkpoint keeps files of so many bytes as they are, if this share of them is needed, and their runs do not overlap
 so many others of their epochs. It merges other ones."""
-_NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
-_CHECKPOINT = re.compile(r"c(\d{10,})-")
 _LOOK_SECONDS = 1.0
 _looked_at: dict[str, float] = {}
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
@@ -61,32 +59,6 @@ _lock = threading.Lock()
 def partition_vnodes(partition: int, partitions: int) -> tuple[int, int]:
     """The vnodes ``low <= v < high`` that a partition owns."""
     return -(-partition * VNODES // partitions), -(-(partition + 1) * VNODES // partitions)
-
-
-def epoch_of(file: str) -> int:
-    """The epoch in the name of a run file: no version before it names the file."""
-    match = _NAME.fullmatch(file)
-    assert match is not None, file
-    return int(match[1])
-
-
-def checkpoint_of(file: str) -> int:
-    """The number of the checkpoint, and so of its manifest, in the name of a durable file; 0 for that of a merge."""
-    match = _CHECKPOINT.match(file)
-    return int(match[1]) if match else 0
-
-
-def host_of(file: str) -> str:
-    """The host in the name of a run file."""
-    match = _NAME.fullmatch(file)
-    assert match is not None, file
-    return match[2]
-
-
-def this_host() -> str:
-    """Eight hex digits for the machine this process runs on; ``TIDEMILL_HOST`` names it otherwise."""
-    name = os.environ.get("TIDEMILL_HOST") or socket.gethostname()
-    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def default_buffer(objects: Objects) -> Path:
@@ -175,7 +147,7 @@ class RunStore:
         except TidemillError as error:
             if run.file.endswith(SST) or self.path(run.file).exists():
                 raise
-            raise _not_here(run.file, error) from error
+            raise not_here(run.file, error) from error
 
     def check(self, run: Run) -> None:
         """TM1011 when another file has the name of a run's file. Other errors as :meth:`open`."""
@@ -379,7 +351,7 @@ class RunStore:
         """Make a file of the buffer an object, as it is; returns its name, or None where only a copy can be made."""
         name = _durable_name(number)
         try:
-            with _told():
+            with told():
                 self.objects.put(OBJECTS + name, self.path(file))
         except TidemillError as error:
             if isinstance(error.__cause__, (FileNotFoundError, PermissionError)):
@@ -422,7 +394,7 @@ class RunStore:
         staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
         sections = sst.write(staged, parts)
         try:
-            with _told():
+            with told():
                 self.objects.put(OBJECTS + name, staged)
         except TidemillError as error:
             if error.number == "TM1014":
@@ -525,7 +497,7 @@ class RunStore:
 
     def buffered(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of this host's run files."""
-        return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
+        return [(name, at) for name, at in _entries(self.buffer, RUN) if NAME.fullmatch(name)]
 
     def copies(self) -> list[tuple[str, float]]:
         """Names and modification times of this host's copies of objects of an object store."""
@@ -562,19 +534,6 @@ def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
                 if entry.name.endswith(ending):
                     found.append((entry.name, entry.stat().st_mtime))
     return found
-
-
-def _not_here(file: str, error: TidemillError) -> TidemillError:
-    """The error for a file of a buffer that is missing in this process, when it is another host's."""
-    if error.number != "TM1018" or host_of(file) == this_host():
-        return error
-    return TidemillError(
-        "TM1019",
-        "sealed state lies in the buffer of another host",
-        got=error.got,
-        hint="the mill makes it durable and repeats the epoch by itself; hosts that share a buffer directory are "
-        "one host: give them the same TIDEMILL_HOST",
-    )
 
 
 class _Ahead:
@@ -615,34 +574,3 @@ def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Par
 
 def _durable_name(number: int) -> str:
     return f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}"
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Raise errors of writing a durable object with their numbers: TM1014, TM1015."""
-    try:
-        yield
-    except UncertainError as error:
-        raise TidemillError(
-            "TM1015",
-            "a checkpoint failed",
-            got=str(error),
-            hint="repair the disk and run again: the last checkpoint is intact, and the mill continues from it",
-        ) from error
-    except OSError as error:
-        raise TidemillError(
-            "TM1014",
-            "a checkpoint could not be written",
-            got=str(error).splitlines()[0],
-            hint=advice(error, "the last checkpoint is intact"),
-        ) from error
-
-
-def not_fetched(error: OSError) -> TidemillError:
-    """TM1016: a durable state file cannot be fetched, or they cannot be listed."""
-    return TidemillError(
-        "TM1016",
-        "a state file could not be fetched",
-        got=str(error).splitlines()[0],
-        hint="nothing was changed; the next epoch or query tries again",
-    )
