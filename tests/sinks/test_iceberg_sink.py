@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Transaction
 from sinking import Counted, plain, wait_until, weighted
 from tests.mill_factory import MillFactory
@@ -32,6 +33,11 @@ def epochs(catalogue: Catalog, table: str) -> list[int]:
     return [int(epoch) for epoch in found]
 
 
+def delivered(counted: Counted) -> bool:
+    """Whether all sinks have delivered the newest epoch."""
+    return all(s["state"] == "running" and s["epoch"] == counted.mill.epoch for s in counted.sinks().values())
+
+
 def test_changes_and_snapshots(counted: Counted, catalogue: Catalog, seed: int, tmp_path: Path) -> None:
     """Sums of weights are the view after every epoch; also when the mill was killed after a commit."""
     chance = random.Random(seed)
@@ -43,15 +49,45 @@ def test_changes_and_snapshots(counted: Counted, catalogue: Catalog, seed: int, 
     for turn in range(4):
         counted.change(chance)
         counted.advance()
+        wait_until(lambda: delivered(counted))  # two sinks commit to one SQLite database: one may have to try again
         if turn == 2:
             before = epochs(catalogue, "s.c")
             counted.kill()
             counted.open()
             counted.advance()
+            wait_until(lambda: delivered(counted))
             assert epochs(catalogue, "s.c") == before
         assert weighted(catalogue.load_table("s.c").scan().to_arrow().to_pylist()) == counted.rows
         assert plain(catalogue.load_table("s.w").scan().to_arrow().to_pylist()) == counted.sums
     assert epochs(catalogue, "s.c") == sorted(set(epochs(catalogue, "s.c")))
+
+
+def test_two_sinks_create_one_namespace(
+    counted: Counted, catalogue: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalogue's own check and its INSERT are two steps: here the other sink's namespace comes between them."""
+    raised = []
+
+    def late(self: SqlCatalog, namespace: Any, properties: Any = None) -> None:
+        create(self, namespace)
+        try:
+            with monkeypatch.context() as blind:
+                blind.setattr(SqlCatalog, "namespace_exists", lambda *_: False)
+                create(self, namespace)
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    create = SqlCatalog.create_namespace
+    monkeypatch.setattr(SqlCatalog, "create_namespace", late)
+    counted.write([("a", 1)])
+    counted.advance()
+    more = ", mode 'snapshot'"
+    counted.mill.sql(f"CREATE SINK w FROM v INTO iceberg OPTIONS ({options(tmp_path, 's.w', more)})")
+    counted.write([("b", 2)])
+    counted.advance()
+    assert "UNIQUE constraint failed" in str(raised[0]), raised
+    assert plain(catalogue.load_table("s.w").scan().to_arrow().to_pylist()) == counted.rows
 
 
 def test_what_is_refused(counted: Counted, catalogue: Catalog, tmp_path: Path) -> None:

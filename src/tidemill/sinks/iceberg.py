@@ -135,7 +135,11 @@ class IcebergTarget:
 
     def _create(self, schema: pa.Schema) -> Any:
         catalogue = catalogue_of(self._options, made=True)
-        catalogue.create_namespace_if_not_exists(self._name[:-1])
+        try:
+            catalogue.create_namespace_if_not_exists(self._name[:-1])
+        except Exception:  # catalogues raise errors of their database when another sink creates it at the same time
+            if not catalogue.namespace_exists(self._name[:-1]):
+                raise
         return catalogue.create_table(self._name, schema, properties={_SINK: self._sink.id})
 
     def _table(self) -> Any:
