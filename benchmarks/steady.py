@@ -4,8 +4,9 @@
 window, sums with distinct counts by product, and the join's large rows. Each file has new orders, and deletes the
 oldest, so that as many are left from some minutes on; the prices of a small table change all the time. Files that were
 read are deleted (``cleanSource``). Memory is that of the command, of its Java and of its workers. At the end the views
-are compared with DuckDB over the orders that are left, and the root with a new one of the same rows: what its views
-need. ``--plot`` draws the samples, ``--keep`` writes them.
+are compared with DuckDB over the orders that are left. The root is compared with a new one, which reads the rows of a
+minute before in one epoch, and the files since then in one epoch each: what the views and their history need.
+``--plot`` draws the samples, ``--keep`` writes them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,13 +34,16 @@ from benchmarks.answers import keep, unlike
 from benchmarks.measuring import heading, table, verdict, workspace
 from benchmarks.processes import anonymous_bytes, descendants, is_java, proportional_bytes, resident_bytes
 from benchmarks.soak.memory import slope
+from tidemill.config import Settings
 
 FILES_A_SECOND = 5
 ORDERS_A_FILE = 100
 LIVE_ORDERS = 50_000
 PRODUCTS = 500
 PRODUCTS_A_FILE = 5
+BYTES_A_FILE = 3_000  # an epoch ends with the file that brings so much
 DISK_GOAL = 3.0
+HISTORY_EPOCHS = Settings.history_epochs
 WARM_UP = 600.0
 _SAMPLE_SECONDS = 10.0
 
@@ -85,10 +90,11 @@ class Feed:
     def __init__(self, place: Path, seed: int) -> None:
         self._random = random.Random(seed)
         self._place = place
-        self.files = self.rows = self._steps = 0
+        self.files = self.rows = self._steps = self._names = 0
         self._next = 0
         self.orders: deque[Row] = deque()
         self.prices: dict[int, Row] = {}
+        self._recent: deque[tuple[list[Row], list[Row], list[tuple[str, str]]]] = deque()
         for name in ("orders", "prices"):
             (place / name).mkdir(parents=True)
 
@@ -98,6 +104,9 @@ class Feed:
 
     def step(self) -> None:
         """One file of orders, and once a second one of prices."""
+        if self._steps % HISTORY_EPOCHS == 0:
+            self._recent.append((list(self.orders), list(self.prices.values()), []))
+            self._recent = deque(self._recent, maxlen=2)
         rows: list[Row] = []
         for _ in range(ORDERS_A_FILE):
             order = (
@@ -124,11 +133,35 @@ class Feed:
 
     def write(self, name: str, rows: list[Row]) -> None:
         """Let a file appear, as a whole."""
+        content = "".join(f"{','.join(map(str, row))}\n" for row in rows)
+        for *_, files in self._recent:
+            files.append((name, content))
         self.files += 1
         self.rows += len(rows)
-        hidden = self._place / name / f".{self.files:09d}.csv"
-        hidden.write_text("".join(f"{','.join(map(str, row))}\n" for row in rows))
+        self._put(name, content)
+
+    def _put(self, name: str, content: str) -> None:
+        self._names += 1
+        hidden = self._place / name / f".{self._names:09d}.csv"
+        hidden.write_text(content)
         hidden.rename(hidden.with_name(hidden.name[1:]))
+
+    def replay(self, place: Path) -> Iterator[int]:
+        """Write into another place what was there a minute before, as one file of each table, then the files since.
+
+        Yields
+        ------
+        int
+            How many files were written, when the first ones are there, and when all are.
+        """
+        orders, prices, files = self._recent[0]
+        before = Feed(place, 0)
+        for name, rows in (("prices", prices), ("orders", orders)):
+            before.write(name, [("I", *row) for row in rows])
+        yield 2
+        for name, content in files:
+            before._put(name, content)
+        yield len(files)
 
 
 def script(place: Path, clean: bool) -> str:
@@ -274,14 +307,15 @@ def run(place: Path, seconds: float, seed: int, settings: list[str]) -> tuple[li
 
 
 def _size_of_new(place: Path, feed: Feed) -> float:
-    """MB of a new root that reads what is left."""
-    left = Feed(place / "left", 0)
-    left.write("prices", [("I", *row) for row in feed.prices.values()])
-    left.write("orders", [("I", *row) for row in feed.orders])
+    """MB of a new root with the same rows, and about as many epochs with changes as a history has."""
     pipeline = place / "left.sql"
     pipeline.write_text(script(place / "left", clean=False))
-    command = Command(pipeline, place / "new", "--once")
-    command.wait()
+    for files, epoch_bytes in zip(feed.replay(place / "left"), ("64m", str(BYTES_A_FILE)), strict=True):
+        command = Command(pipeline, place / "new", "--once", "--epoch-bytes", epoch_bytes)
+        command.wait()
+        print(f"the new root: {files} files in {len(command.epochs)} epochs")
+    if len(command.epochs) < HISTORY_EPOCHS:
+        raise RuntimeError(f"fewer epochs than the {HISTORY_EPOCHS} of a history")
     return sum(sizes_of(place / "new")) / 2**20
 
 
@@ -357,7 +391,7 @@ def main() -> int:
     if wrong or command.rows != feed.rows:
         print(f"the command admitted {command.rows:,} rows")
         return 1
-    print(f"all views are what DuckDB says; the root has {size:.1f} MB, a new one of the same rows {need:.1f}")
+    print(f"all views are what DuckDB says; the root has {size:.1f} MB, a new one {need:.1f}")
     verdict("what a new root needs / the root", need / size, 1 / DISK_GOAL)
     return 0
 
