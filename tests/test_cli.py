@@ -175,12 +175,12 @@ def test_query_needs_no_java(root: str, no_java: dict[str, str]) -> None:
 
 
 ALONE = """
+import atexit
 import sys
 from tidemill.__main__ import main
-main()
-sys.stdout.flush()
 heavy = {"numba", "pandas", "pyspark", "duckdb", "sqlglot", "typer", "pydantic"}
-print(sorted(heavy & {*sys.modules}), file=sys.stderr)
+atexit.register(lambda: print(sorted(heavy & {*sys.modules}), file=sys.stderr))
+main()
 """
 
 

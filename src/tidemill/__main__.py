@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 
 _THREADS = "OPENBLAS_NUM_THREADS"
 _INTERRUPTED = 128 + signal.SIGINT
+_UNWRITTEN = 120
 
 
 def command_of(arguments: list[str]) -> Callable[[], None]:
@@ -50,7 +53,25 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         command()
     except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+        end(_INTERRUPTED)
+    except SystemExit as exit_:
+        if not isinstance(exit_.code, int | None):
+            raise
+        end(exit_.code or 0)
+    end(0)
+
+
+def end(status: int) -> None:
+    """End this process without freeing what it has in memory, object by object: that takes a sixth of a short query."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        sys.exit(status)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # as at any end of Python, with its status: the reader has gone
+            status = status or _UNWRITTEN
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ from tidemill.runtime.spark.session import (
 )
 from tidemill.runtime.tables.ingest_tables import check_streamed, not_ingested
 
-_COUNTED_HERE = 100_000
+_ROWS_COUNTED_HERE, _BYTES_COUNTED_HERE = 4_000_000, 256 << 20
+"""Some tenths of a second, in parts; the first query of Spark takes seconds."""
 
 
 class Mill:
@@ -635,7 +636,8 @@ class Mill:
         view = view.lower()
         snapshot = self._open().snapshot()
         snapshot.check_readable(view, None)
-        if sum(r.rows for r in snapshot.runs(snapshot.plan(view))) <= _COUNTED_HERE:
+        runs = snapshot.runs(snapshot.plan(view))
+        if sum(r.rows for r in runs) <= _ROWS_COUNTED_HERE and sum(r.bytes for r in runs) <= _BYTES_COUNTED_HERE:
             return sum(part.num_rows for part in snapshot.read_parts(view))
         return int(view_frame(self.spark, snapshot, view).count())
 

@@ -195,7 +195,9 @@ def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, 
     assert owned == []
 
 
-def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+def test_older_epochs_and_dataframes(
+    mill_factory: MillFactory, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(f"old {seed}")
     trial = make_trial(mill_factory, tmp_path, rng)
     views = {**OLD, "of_agg": YOUNG["y_of_agg"], "having": ALL["g_having"], "extremes": ALL["g_minmax"]}
@@ -209,6 +211,9 @@ def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, 
         for epoch, answers in trial.answers.items():
             assert_same_rows(trial.mill.read(name, epoch=epoch), answers[name], f"{name} at {epoch}")
         assert_same_rows(trial.mill.table(name).toArrow(), trial.mill.read(name), name)
+        for most in (1 << 30, 0):  # counted in this process, and by Spark
+            monkeypatch.setattr("tidemill.mill._ROWS_COUNTED_HERE", most)
+            assert trial.mill.count(name) == answers[name].num_rows, name
     middle = sorted(trial.answers)[1]
     assert_same_rows(trial.mill.table("agg", middle).toArrow(), trial.answers[middle]["agg"])
     epoch, frame = frames[1]

@@ -174,5 +174,5 @@ def _ended(pid: int) -> bool:
 
 
 def test_java_that_ends_at_once_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = java_process._Begun(["false"])
+    begun = java_process._Begun(["false"], workers=False)
     assert begun.gateway() is None

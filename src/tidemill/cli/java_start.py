@@ -23,10 +23,10 @@ def begin_java(chosen: Settings, ml: bool = True) -> Settings:
     """
     given = chosen.spark_conf.get(JAVA_OPTIONS, "")
     brief = replace(chosen, spark_conf={**chosen.spark_conf, JAVA_OPTIONS: f"{BRIEF} {given}".strip()})
-    begin({**brief.spark_conf, "spark.master": brief.master}, ml)
+    begin({**brief.spark_conf, "spark.master": brief.master}, ml, workers=True)
     return brief
 
 
 def begin_serving(chosen: Settings) -> None:
     """Begin Java for a server, which also runs the queries of its clients for as long as it lives."""
-    begin({**chosen.spark_conf, "spark.master": chosen.master})
+    begin({**chosen.spark_conf, "spark.master": chosen.master}, workers=True)

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tidemill.runtime.spark import early_daemon
 from tidemill.runtime.spark.java_archive import class_path, java_options, java_program, spark_home
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -126,9 +127,15 @@ def command(conf: Mapping[str, str], ml: bool = True) -> list[str] | None:
 
 
 class _Begun:
-    """A process of Java that nothing is connected to yet. It is killed when this process ends before that."""
+    """A process of Java that nothing is connected to yet. It is killed when this process ends before that.
 
-    def __init__(self, words: list[str]) -> None:
+    Parameters
+    ----------
+    workers : bool
+        Whether the parent of Python workers may be begun, too.
+    """
+
+    def __init__(self, words: list[str], workers: bool) -> None:
         self._directory = tempfile.mkdtemp(prefix="tidemill-java-")
         self._place = Path(self._directory) / "place"
         environment = {
@@ -138,9 +145,12 @@ class _Begun:
             "PYTHONHASHSEED": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._place),
         }
+        self._environment = environment
+        self._daemon = Path(self._directory) / "daemon" if workers else None
+        of_daemon = {} if self._daemon is None else {early_daemon.PLACE: str(self._daemon)}
         try:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_sigint
+                words, stdin=subprocess.PIPE, env={**environment, **of_daemon}, preexec_fn=_ignore_sigint
             )  # Java ends with its standard input
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -153,6 +163,13 @@ class _Begun:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def begin_workers(self) -> None:
+        """Begin the parent of Python workers, if it may be."""
+        global _daemon
+        if self._daemon is not None:
+            with suppress(OSError):  # Spark starts one
+                _daemon = early_daemon.begin(self._daemon, self._environment)
 
     def gateway(self) -> Any:
         """PySpark's gateway to the process, when it is ready; None when it has ended."""
@@ -173,7 +190,11 @@ class _Begun:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
         gateway.proc = self._process
         atexit.unregister(self.end)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._daemon is None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        else:  # the parent of workers removes it when Spark has found it there
+            self._place.unlink()
+            atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
         return gateway
 
 
@@ -182,9 +203,11 @@ def _ignore_sigint() -> None:
 
 
 _begun: _Begun | None = None
+_daemon: subprocess.Popen[bytes] | None = None
+"""The parent of workers; it ends with Java."""
 
 
-def begin(conf: Mapping[str, str], ml: bool = True) -> None:
+def begin(conf: Mapping[str, str], ml: bool = True, workers: bool = False) -> None:
     """Start Java for a session with these settings, unless it runs or that is PySpark's to do; does not wait for it.
 
     Parameters
@@ -193,6 +216,8 @@ def begin(conf: Mapping[str, str], ml: bool = True) -> None:
         With ``spark.master``. Of other settings Java's own count; a session gives all of them again.
     ml : bool
         As for :func:`command`.
+    workers : bool
+        Whether tasks in Python come soon.
     """
     global _begun
     java = java_program()
@@ -203,7 +228,7 @@ def begin(conf: Mapping[str, str], ml: bool = True) -> None:
     words = command({**conf, JAVA_OPTIONS: driver_java_options(conf.get(JAVA_OPTIONS, ""))}, ml)
     if words is not None:
         with suppress(OSError):
-            _begun = _Begun(words)
+            _begun = _Begun(words, workers and early_daemon.is_usual(conf))
 
 
 def _is_connected() -> bool:
@@ -212,15 +237,20 @@ def _is_connected() -> bool:
     return pyspark is not None and pyspark.SparkContext._gateway is not None
 
 
-def connect(conf: Mapping[str, str]) -> None:
-    """Let PySpark use the process that was begun, or one that is begun now. If there is none PySpark starts one."""
+def connect(conf: Mapping[str, str], workers: bool = False) -> None:
+    """Let PySpark use the process that was begun, or one that is begun now. If there is none PySpark starts one.
+
+    With ``workers`` the parent of Python workers begins, too, while Java is still starting.
+    """
     global _begun
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:
         return
-    begin(conf)
+    begin(conf, workers=workers)
     begun, _begun = _begun, None
+    if begun is not None and workers:
+        begun.begin_workers()
     gateway = None if begun is None else begun.gateway()
     if gateway is not None:
         SparkContext._ensure_initialized(gateway=gateway)

@@ -150,7 +150,7 @@ def create_session(settings: Settings, workers: bool = False) -> SparkSession:
     }
     if _WAREHOUSE not in conf:
         conf[_WAREHOUSE] = _warehouse()
-    connect({**settings.spark_conf, "spark.master": settings.master})
+    connect({**settings.spark_conf, "spark.master": settings.master}, workers)
     conf[JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -253,7 +253,11 @@ def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark; where Java has ended, reset PySpark's globals, so that it can start again."""
     if not java_has_ended(spark.sparkContext):
+        context: Any = spark.sparkContext
+        server, context._accumulatorServer = context._accumulatorServer, None
         spark.stop()
+        if server is not None:  # it looks once a second whether it is to end, and PySpark would wait for that
+            threading.Thread(target=server.shutdown, daemon=True).start()
         return
     with suppress(Py4JError, OSError):
         spark.sparkContext.stop()

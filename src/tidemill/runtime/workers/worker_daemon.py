@@ -1,8 +1,9 @@
 """The parent of Spark's Python workers: imports everything once, then forks.
 
-Spark starts it as ``python -m tidemill.runtime.workers.worker_daemon`` instead of ``pyspark.daemon``. Each
-worker is a fork of it, so it has the usual kernels from its first moment: importing and loading them takes about a
-second, forking some milliseconds. A worker loads other kernels when it first calls them.
+Spark starts it as ``python -m tidemill.runtime.workers.worker_daemon`` instead of ``pyspark.daemon``; a command begins
+it before Spark does (:mod:`tidemill.runtime.spark.early_daemon`). Each worker is a fork of it, so it has the usual
+kernels from its first moment: importing and loading them takes more than a second, forking some milliseconds. A worker
+loads other kernels when it first calls them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import contextlib
 import ctypes
 import gc
 import os
+import sys
 from collections.abc import Callable
+
+from tidemill.runtime.spark.early_daemon import EARLY, hand_over, listen, take_over
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -53,11 +57,22 @@ def quiet(worker: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
-if __name__ == "__main__":
+def main(place: str | None) -> None:
+    """Be the parent of workers; with a path, that of a command that begins before Spark does."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     keep_freed_memory()
+    listening = None if place is None else listen(place)
     preload()
+    if listening is not None:
+        take_over(listening)
     from pyspark import daemon
 
     daemon.worker = quiet(daemon.worker)
     daemon.manager()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == EARLY:
+        main(sys.argv[2])
+    elif not hand_over():
+        main(None)

@@ -1,0 +1,112 @@
+"""The parent of Spark's Python workers, begun before Spark asks for it.
+
+Spark starts it for the first task in Python, seconds after a command began, and that task then waits for its imports. A
+command begins it while Java starts. What Spark starts later hands its standard streams and its environment over to that
+process by a Unix socket, and lasts as long as it does.
+
+1. :func:`begin`, in the command: starts the process, which listens, imports, and waits.
+2. :func:`hand_over`, in what Spark starts: connects to it.
+3. :func:`take_over`, in the process begun: goes on as if Spark had started it; it ends if the command ends before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+PLACE = "TIDEMILL_WORKER_DAEMON"
+"""The environment variable of Java, and so of what it starts, that has the path of the socket."""
+
+EARLY = "--early"
+"""The first argument of a process that was begun; Spark gives the name of a module."""
+
+_MODULE = "tidemill.runtime.workers.worker_daemon"
+_STREAMS = 3
+_LENGTH_BYTES = 4
+_SPARKS_SETTINGS = ("spark.python.daemon.module", "spark.python.use.daemon", "spark.pyspark.python")
+_PYTHON = "PYSPARK_PYTHON"
+
+
+def is_usual(conf: Mapping[str, str]) -> bool:
+    """Whether workers with these settings of Spark are those that a command can begin."""
+    chosen = os.environ.get(_PYTHON, sys.executable) == sys.executable
+    return chosen and hasattr(socket, "recv_fds") and not any(name in conf for name in _SPARKS_SETTINGS)
+
+
+def begin(place: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the process; it listens at a path in a directory that nobody else can write to.
+
+    It is in a process group of its own, as Spark's is, and ends with its standard input until it is taken over.
+    """
+    command = [sys.executable, "-m", _MODULE, EARLY, str(place)]
+    given = {**environment, "PYTHONUNBUFFERED": "YES"}  # Spark sets that for workers
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=given, process_group=0)
+
+
+def hand_over() -> bool:
+    """Give standard streams and environment to the process that was begun, and wait for its end.
+
+    Returns
+    -------
+    bool
+        False at once where there is none: this process has to be the parent of workers itself.
+    """
+    place = os.environ.pop(PLACE, None)
+    if place is None:
+        return False
+    environment = json.dumps(dict(os.environ)).encode()
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(place)
+            socket.send_fds(connection, [len(environment).to_bytes(_LENGTH_BYTES, "big")], range(_STREAMS))
+            connection.sendall(environment)
+        except OSError:
+            return False
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with suppress(OSError):
+            connection.recv(1)
+    return True
+
+
+def listen(place: str) -> socket.socket:
+    """A socket at a path."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(place)
+    listening.listen(1)
+    return listening
+
+
+def take_over(listening: socket.socket) -> None:
+    """Wait for what Spark starts, and take its standard streams and environment; ends when standard input ends before.
+
+    Its environment was also Java's, so nothing that was imported meanwhile could have read another one.
+    """
+    poller = select.poll()
+    poller.register(sys.stdin.fileno(), select.POLLIN)
+    poller.register(listening, select.POLLIN)
+    if any(ready != listening.fileno() for ready, _ in poller.poll()):
+        os._exit(0)
+    connection, _ = listening.accept()
+    place = Path(listening.getsockname())
+    place.unlink()
+    with suppress(OSError):
+        place.parent.rmdir()
+    listening.close()
+    length, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
+    with connection.makefile("rb") as given:
+        environment = json.loads(given.read(int.from_bytes(length, "big")))
+    for stream, own in zip(streams, range(_STREAMS), strict=True):
+        os.dup2(stream, own)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path += [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p and p not in sys.path]
+    os.register_at_fork(after_in_child=connection.close)  # what Spark started ends with this process, not with workers
