@@ -78,7 +78,7 @@ def test_without_it_spark_has_its_own(tmp_path: Path) -> None:
     spark.end()
 
 
-@pytest.mark.parametrize("conf", [{"spark.python.daemon.module": "pyspark.daemon"}, {"spark.pyspark.python": "python"}])
+@pytest.mark.parametrize("conf", [{"spark.python.daemon.module": "pyspark.daemon"}, {"spark.executorEnv.A": "1"}])
 def test_it_is_not_begun_for_workers_of_others(conf: dict[str, str]) -> None:
     assert not early_daemon.is_usual(conf)
     assert early_daemon.is_usual({"spark.driver.memory": "1g"})
@@ -91,9 +91,9 @@ from tidemill.runtime.spark.session import create_session, stop_session
 
 def told(_):
     with open(f"/proc/{os.getppid()}/cmdline") as file:
-        return os.getppid(), os.environ["GIVEN"], "--early" in file.read()
+        return os.getppid(), os.environ["SPARK_REUSE_WORKER"], "--early" in file.read()
 
-conf = {"spark.executorEnv.GIVEN": "by Spark", "spark.driver.memory": "512m", "spark.ui.enabled": "false"}
+conf = {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}
 spark = create_session(Settings(master="local[1]", spark_conf=conf), workers=True)
 ask = spark.sparkContext.parallelize((0,), 1).map(told)
 (first,) = ask.collect()
@@ -106,4 +106,4 @@ stop_session(spark)
 
 def test_a_session_uses_it_and_outlives_it() -> None:
     done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "('by Spark', True) ('by Spark', False) True\n", done.stderr
+    assert done.stdout == "('1', True) ('1', False) True\n", done.stderr

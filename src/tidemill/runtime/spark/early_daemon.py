@@ -31,14 +31,15 @@ EARLY = "--early"
 _MODULE = "tidemill.runtime.workers.worker_daemon"
 _STREAMS = 3
 _LENGTH_BYTES = 4
-_SPARKS_SETTINGS = ("spark.python.daemon.module", "spark.python.use.daemon", "spark.pyspark.python")
+_OF_WORKERS = ("spark.python.daemon.module", "spark.python.use.daemon", "spark.pyspark.python", "spark.executorEnv.")
+"""Beginnings of Spark's settings that decide which process it is, or what libraries find when they are imported."""
 _PYTHON = "PYSPARK_PYTHON"
 
 
 def is_usual(conf: Mapping[str, str]) -> bool:
     """Whether workers with these settings of Spark are those that a command can begin."""
     chosen = os.environ.get(_PYTHON, sys.executable) == sys.executable
-    return chosen and hasattr(socket, "recv_fds") and not any(name in conf for name in _SPARKS_SETTINGS)
+    return chosen and hasattr(socket, "recv_fds") and not any(name.startswith(_OF_WORKERS) for name in conf)
 
 
 def begin(place: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -87,7 +88,7 @@ def listen(place: str) -> socket.socket:
 def take_over(listening: socket.socket) -> None:
     """Wait for what Spark starts, and take its standard streams and environment; ends when standard input ends before.
 
-    Its environment was also Java's, so nothing that was imported meanwhile could have read another one.
+    Beside what was Java's environment too, there are variables that PySpark's workers read for each task.
     """
     poller = select.poll()
     poller.register(sys.stdin.fileno(), select.POLLIN)
