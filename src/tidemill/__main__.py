@@ -66,7 +66,7 @@ def end(status: int) -> None:
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         sys.exit(status)
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None where it was closed before the command began
         try:
             stream.flush()
         except (OSError, ValueError):  # as at any end of Python, with its status: the reader has gone

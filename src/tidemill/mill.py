@@ -638,7 +638,7 @@ class Mill:
         snapshot.check_readable(view, None)
         runs = snapshot.runs(snapshot.plan(view))
         if sum(r.rows for r in runs) <= _ROWS_COUNTED_HERE and sum(r.bytes for r in runs) <= _BYTES_COUNTED_HERE:
-            return sum(part.num_rows for part in snapshot.read_parts(view))
+            return snapshot.count(view)
         return int(view_frame(self.spark, snapshot, view).count())
 
     def wait_for_epoch(self, after: int, timeout: float | None = None) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,17 +32,28 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def listening(early: subprocess.Popen[bytes], tmp_path: Path) -> Path:
+    """Its path, when it is there."""
+    place = tmp_path / "private" / "daemon"
+    while not place.exists():
+        assert early.poll() is None
+        time.sleep(0.01)
+    return place
+
+
 class Sparks:
     """What Spark starts, and asks for workers."""
 
     def __init__(self, place: Path) -> None:
         environment = {**os.environ, early_daemon.PLACE: str(place)}
         self.process = subprocess.Popen(SPARKS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        assert self.process.stdout is not None
-        (self._port,) = struct.unpack("!i", self.process.stdout.read(4))
+        self._port: int | None = None
 
     def parent_of_a_worker(self) -> int:
         """The process that forks workers."""
+        if self._port is None:
+            assert self.process.stdout is not None
+            (self._port,) = struct.unpack("!i", self.process.stdout.read(4))
         address = ("127.0.0.1", self._port)
         with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as answer:
             return parent_of(struct.unpack("!i", answer.read(4))[0])
@@ -53,9 +66,7 @@ class Sparks:
 
 
 def test_spark_is_given_the_process_that_was_begun(early: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    place = tmp_path / "private" / "daemon"
-    while not place.exists():
-        assert early.poll() is None
+    place = listening(early, tmp_path)
     spark = Sparks(place)
     assert spark.parent_of_a_worker() == early.pid
     assert not place.parent.exists()
@@ -66,10 +77,29 @@ def test_spark_is_given_the_process_that_was_begun(early: subprocess.Popen[bytes
     early.wait(60)
 
 
-def test_it_ends_with_the_command(early: subprocess.Popen[bytes]) -> None:
+def test_one_of_two_is_given_it_and_the_other_has_its_own(early: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    place = listening(early, tmp_path)
+    early.send_signal(signal.SIGINT)  # Java ignores it, and so does what Java starts
+    both = [Sparks(place), Sparks(place)]
+    parents = {spark.parent_of_a_worker(): spark for spark in both}
+    (other,) = parents.keys() - {early.pid}
+    assert len(parents) == 2 and parents[other].process.pid == other
+    for spark in both:
+        spark.end()
+    early.wait(60)
+
+
+def test_it_ends_with_the_command(early: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    place = listening(early, tmp_path)
     assert early.stdin is not None
     early.stdin.close()
     assert early.wait(60) == 0
+    assert not place.parent.exists()
+
+
+def test_it_ends_where_it_cannot_listen(tmp_path: Path) -> None:
+    with early_daemon.begin(tmp_path / "nothing" / "daemon", dict(os.environ)) as process:
+        assert process.wait(60) == 0
 
 
 def test_without_it_spark_has_its_own(tmp_path: Path) -> None:
@@ -91,7 +121,7 @@ from tidemill.runtime.spark.session import create_session, stop_session
 
 def told(_):
     with open(f"/proc/{os.getppid()}/cmdline") as file:
-        return os.getppid(), os.environ["SPARK_REUSE_WORKER"], "--early" in file.read()
+        return os.getppid(), os.environ["SPARK_REUSE_WORKER"], hash("a"), sys.argv[1:], "--early" in file.read()
 
 conf = {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}
 spark = create_session(Settings(master="local[1]", spark_conf=conf), workers=True)
@@ -99,11 +129,14 @@ ask = spark.sparkContext.parallelize((0,), 1).map(told)
 (first,) = ask.collect()
 os.kill(first[0], signal.SIGKILL)
 (second,) = ask.collect()
-print(first[1:], second[1:], first[0] != second[0])
+print(first[1:-1] == second[1:-1] == ("1", hash("a"), ["pyspark.worker"]), first[-1], second[-1], first[0] != second[0])
+server = spark.sparkContext._accumulatorServer.server_address
 stop_session(spark)
+print(os.path.exists(str(server)))
 """
 
 
 def test_a_session_uses_it_and_outlives_it() -> None:
-    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "('1', True) ('1', False) True\n", done.stderr
+    given = {**os.environ, "PYTHONHASHSEED": "5"}
+    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, env=given)
+    assert done.stdout == "True True False True\nFalse\n", (done.stdout, done.stderr)

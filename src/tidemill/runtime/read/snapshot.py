@@ -279,6 +279,13 @@ class Snapshot:
             return iter((self._files(self.file_names()[name], epoch),))
         return self._parts(self.plan(name, epoch), epoch)
 
+    def count(self, name: str) -> int:
+        """How many rows a view has, by the weights of its rows. Errors as :meth:`read`."""
+        self.check_readable(name, None)
+        plan = self.plan(name)
+        runs = [self.store.open(r) for r in self.runs(plan)]
+        return sum(int(delta.explicit_weights().sum()) for delta in sealed_parts(plan, runs))
+
     def _parts(self, plan: ReadPlan, epoch: int | None) -> Iterator[pa.Table]:
         some = False
         for delta in sealed_parts(plan, [self.store.open(r) for r in self.runs(plan, epoch)]):

@@ -1,8 +1,8 @@
 """The parent of Spark's Python workers, begun before Spark asks for it.
 
 Spark starts it for the first task in Python, seconds after a command began, and that task then waits for its imports. A
-command begins it while Java starts. What Spark starts later hands its standard streams and its environment over to that
-process by a Unix socket, and lasts as long as it does.
+command begins it while Java starts. What Spark starts later hands its arguments, environment and standard streams over
+to that process by a Unix socket, and lasts as long as it does.
 
 1. :func:`begin`, in the command: starts the process, which listens, imports, and waits.
 2. :func:`hand_over`, in what Spark starts: connects to it.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,6 +32,7 @@ EARLY = "--early"
 _MODULE = "tidemill.runtime.workers.worker_daemon"
 _STREAMS = 3
 _LENGTH_BYTES = 4
+_TAKEN = b"+"
 _OF_WORKERS = ("spark.python.daemon.module", "spark.python.use.daemon", "spark.pyspark.python", "spark.executorEnv.")
 """Beginnings of Spark's settings that decide which process it is, or what libraries find when they are imported."""
 _PYTHON = "PYSPARK_PYTHON"
@@ -45,30 +47,34 @@ def is_usual(conf: Mapping[str, str]) -> bool:
 def begin(place: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start the process; it listens at a path in a directory that nobody else can write to.
 
-    It is in a process group of its own, as Spark's is, and ends with its standard input until it is taken over.
+    It is in a process group of its own, as Spark's is, has nothing of the command's output, and ends with its standard
+    input until it is taken over.
     """
     command = [sys.executable, "-m", _MODULE, EARLY, str(place)]
     given = {**environment, "PYTHONUNBUFFERED": "YES"}  # Spark sets that for workers
-    return subprocess.Popen(command, stdin=subprocess.PIPE, env=given, process_group=0)
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, env=given, process_group=0)
 
 
 def hand_over() -> bool:
-    """Give standard streams and environment to the process that was begun, and wait for its end.
+    """Give arguments, environment and standard streams to the process that was begun, and wait for its end.
 
     Returns
     -------
     bool
-        False at once where there is none: this process has to be the parent of workers itself.
+        False where there is none that takes them: this process has to be the parent of workers itself.
     """
     place = os.environ.pop(PLACE, None)
     if place is None:
         return False
-    environment = json.dumps(dict(os.environ)).encode()
+    given = json.dumps([sys.argv, dict(os.environ)]).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(place)
-            socket.send_fds(connection, [len(environment).to_bytes(_LENGTH_BYTES, "big")], range(_STREAMS))
-            connection.sendall(environment)
+            socket.send_fds(connection, [len(given).to_bytes(_LENGTH_BYTES, "big")], range(_STREAMS))
+            connection.sendall(given)
+            if connection.recv(1) != _TAKEN:
+                return False
         except OSError:
             return False
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -78,32 +84,38 @@ def hand_over() -> bool:
 
 
 def listen(place: str) -> socket.socket:
-    """A socket at a path."""
+    """A socket at a path. The process ends where it cannot be made: it is too long, or the command has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in what Java starts
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(place)
+    try:
+        listening.bind(place)
+    except OSError:
+        os._exit(0)
     listening.listen(1)
     return listening
 
 
 def take_over(listening: socket.socket) -> None:
-    """Wait for what Spark starts, and take its standard streams and environment; ends when standard input ends before.
+    """Wait for what Spark starts, and take its arguments, environment and standard streams.
 
-    Beside what was Java's environment too, there are variables that PySpark's workers read for each task.
+    The process ends when its standard input ends before. Beside what was Java's environment too, there are variables
+    that PySpark's workers read for each task.
     """
+    place = Path(listening.getsockname())
     poller = select.poll()
     poller.register(sys.stdin.fileno(), select.POLLIN)
     poller.register(listening, select.POLLIN)
     if any(ready != listening.fileno() for ready, _ in poller.poll()):
+        shutil.rmtree(place.parent, ignore_errors=True)  # the command was killed, else it is gone
         os._exit(0)
     connection, _ = listening.accept()
-    place = Path(listening.getsockname())
     place.unlink()
     with suppress(OSError):
         place.parent.rmdir()
     listening.close()
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
     with connection.makefile("rb") as given:
-        environment = json.loads(given.read(int.from_bytes(length, "big")))
+        sys.argv, environment = json.loads(given.read(int.from_bytes(length, "big")))
     for stream, own in zip(streams, range(_STREAMS), strict=True):
         os.dup2(stream, own)
         os.close(stream)
@@ -111,3 +123,4 @@ def take_over(listening: socket.socket) -> None:
     os.environ.update(environment)
     sys.path += [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p and p not in sys.path]
     os.register_at_fork(after_in_child=connection.close)  # what Spark started ends with this process, not with workers
+    connection.sendall(_TAKEN)

@@ -169,7 +169,8 @@ class _Begun:
         global _daemon
         if self._daemon is not None:
             with suppress(OSError):  # Spark starts one
-                _daemon = early_daemon.begin(self._daemon, self._environment)
+                seed = os.environ.get("PYTHONHASHSEED", "0")  # as PySpark gives it to workers
+                _daemon = early_daemon.begin(self._daemon, {**self._environment, "PYTHONHASHSEED": seed})
 
     def gateway(self) -> Any:
         """PySpark's gateway to the process, when it is ready; None when it has ended."""

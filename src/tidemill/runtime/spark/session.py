@@ -255,14 +255,24 @@ def stop_session(spark: SparkSession) -> None:
     if not java_has_ended(spark.sparkContext):
         context: Any = spark.sparkContext
         server, context._accumulatorServer = context._accumulatorServer, None
-        spark.stop()
-        if server is not None:  # it looks once a second whether it is to end, and PySpark would wait for that
-            threading.Thread(target=server.shutdown, daemon=True).start()
+        try:
+            spark.stop()
+        finally:
+            _end_soon(server)
         return
     with suppress(Py4JError, OSError):
         spark.sparkContext.stop()
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def _end_soon(server: Any) -> None:
+    """End PySpark's server of accumulators, which looks once a second whether it is to end; PySpark waits for that."""
+    if server is None:
+        return
+    if isinstance(server.server_address, str):
+        Path(server.server_address).unlink(missing_ok=True)  # this process may end before
+    threading.Thread(target=server.shutdown, daemon=True).start()
 
 
 def _outlive_sigterm(session: SparkSession) -> None:
