@@ -176,3 +176,31 @@ def _ended(pid: int) -> bool:
 def test_java_that_ends_at_once_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = java_process._Begun(["false"], workers=False)
     assert begun.gateway() is None
+
+
+CTRL_C = """
+from py4j.java_gateway import GatewayClient
+from tidemill.config import Settings
+from tidemill.runtime.spark import session
+
+class Interrupted:
+    socket = None
+
+    def send_command(self, command):
+        raise KeyboardInterrupt
+
+class Client(GatewayClient):
+    def _get_connection(self):
+        return Interrupted()
+
+session.connect = lambda *_: Client().send_command("c")
+try:
+    session.create_session(Settings(master="local[1]"))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_py4j_prints_no_trace_when_the_start_is_interrupted() -> None:
+    done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

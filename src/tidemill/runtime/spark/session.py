@@ -128,6 +128,7 @@ def create_session(settings: Settings, workers: bool = False) -> SparkSession:
     if active is not None:
         return active
     check_java()
+    _silence_py4j()
     logging.getLogger("tidemill").info("starting Spark")
     os.environ["SPARK_HOME"] = str(spark_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -160,7 +161,7 @@ def create_session(settings: Settings, workers: bool = False) -> SparkSession:
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     _outlive_sigterm(made)
-    _silence_traces(made.sparkContext)
+    _silence_accumulators(made.sparkContext)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
     return made
@@ -187,10 +188,14 @@ def _remove_empty(directory: str) -> None:
         Path(directory).rmdir()
 
 
-def _silence_traces(context: SparkContext) -> None:
-    """Stop py4j and PySpark from printing traces when Java has ended: the error is raised as well."""
+def _silence_py4j() -> None:
+    """Stop py4j from printing traces when Java has ended or Ctrl-C comes during a call: it raises the error as well."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_of_py4j)
+
+
+def _silence_accumulators(context: SparkContext) -> None:
+    """Stop PySpark from printing a trace when Java has ended."""
     server: Any = context._accumulatorServer
     if server is not None:
         server.handle_error = lambda *_: None
