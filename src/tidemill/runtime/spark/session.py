@@ -263,7 +263,10 @@ def stop_session(spark: SparkSession) -> None:
         try:
             spark.stop()
         finally:
-            _end_soon(server)
+            if context._jsc is None:
+                _end_soon(server)
+            else:  # it has not stopped
+                context._accumulatorServer = server
         return
     with suppress(Py4JError, OSError):
         spark.sparkContext.stop()
