@@ -167,12 +167,6 @@ def test_changed_definition(command: Callable[..., Finished], script: Path, root
     assert len(Snapshot.open(root).read("dear")) == 1
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-"])
-def test_a_stream_that_was_closed_before(closed: str) -> None:
-    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "tidemill", "--version"]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
 def test_query_needs_no_java(root: str, no_java: dict[str, str]) -> None:
     done = tidemill("query", "--root", root, "SELECT * FROM latest", "--format", "csv", environment=no_java)
     assert (done.code, done.err) == (0, "")

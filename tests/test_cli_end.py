@@ -138,3 +138,9 @@ def _sealed(root: str, epoch: int) -> bool:
         and any(Path(root, "manifest").glob("*.json"))
         and Snapshot.open(root).version.epoch >= epoch
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_stream_that_was_closed_before(closed: str) -> None:
+    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "tidemill", "--version"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0

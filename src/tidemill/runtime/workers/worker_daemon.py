@@ -72,7 +72,7 @@ def main(place: str | None) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == EARLY:
+    if sys.argv[1:2] == [EARLY]:
         main(sys.argv[2])
     elif not hand_over():
         main(None)
