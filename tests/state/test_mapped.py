@@ -260,7 +260,7 @@ def test_opening_reads_nothing_and_lookups_little(tmp_path: Path, seed: int) -> 
     rows = consolidate(keys, columns, ops, False)
     path = tmp_path / "big.sst"
     file = written(path, rows, ops=ops)
-    assert path.stat().st_size > 0.7 * MEGABYTES * 2**20
+    assert path.stat().st_size > 0.55 * MEGABYTES * 2**20
     run = indexed(file)
     assert file.checked_bytes() <= 2 * pages.PAGE, "the head only"
     wanted = np.sort(chance.choice(count, 20, replace=False))

@@ -41,7 +41,7 @@ def check_rows(pages: Pages, base: int, array: pa.Array[Any], firsts: Ints, last
     buffers = array.buffers()
     if array.offset or not _known(type_):
         for buffer in buffers:
-            if buffer is not None and buffer.size:
+            if buffer is not None and buffer.size and _lies_in(pages, base, buffer):
                 pages.check(buffer.address - base, buffer.address - base + buffer.size)
         return
     if buffers[0] is not None:
@@ -79,6 +79,11 @@ def _known(type_: pa.DataType) -> bool:
 
 def _check_bits(pages: Pages, base: int, buffer: pa.Buffer, firsts: Ints, lasts: Ints, width: int) -> None:
     """Elements of ``width`` bits."""
-    if buffer.size:
+    if buffer.size and _lies_in(pages, base, buffer):
         at = buffer.address - base
         pages.check_ranges(at + (firsts * width >> 3), at + (lasts * width + 7 >> 3))
+
+
+def _lies_in(pages: Pages, base: int, buffer: pa.Buffer) -> bool:
+    """Whether a buffer is part of the file: :mod:`tidemill.state.runs.implied` adds others."""
+    return 0 <= buffer.address - base < pages.data.size

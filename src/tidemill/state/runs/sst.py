@@ -6,9 +6,10 @@ all that a host has sealed. Layout::
     "TMRUN\\0\\0\\1" | section, padded to 64 bytes | ... | footer (JSON) | footer CRC-32 | footer length | magic
 
 A section is an Arrow IPC stream of one record batch: column ``k`` holds the keys in ascending byte order, ``v0``,
-``v1``, ... the values. The footer says of each section how values of equal keys combine, which vnodes and epochs it
-holds, and how its smallest and greatest key begin. A section of up to 64 KiB has one CRC-32, checked when a process
-first reads it. A larger one is followed by its index and then by a CRC-32 for each page of 16 KiB of all that::
+``v1``, ... the values, without what :mod:`tidemill.state.runs.implied` leaves out. The footer says of each section
+how values of equal keys combine, which vnodes and epochs it holds, and how its smallest and greatest key begin. A
+section of up to 64 KiB has one CRC-32, checked when a process first reads it. A larger one is followed by its index and
+then by a CRC-32 for each page of 16 KiB of all that::
 
     stream, padded to 64 bytes | fence offsets (int64) | fences, padded to 64 bytes | Bloom filter | checksums of pages
 
@@ -37,11 +38,12 @@ from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import Keys, hash64
 from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.runs import filters, pages
+from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
 from tidemill.state.runs.pages import Pages, checksums
 from tidemill.state.versions.objects import advice
 
-FORMAT_VERSION = 3
+FORMAT_VERSION, OLDEST_FORMAT = 4, 3
 WHOLE = 64 << 10
 """Largest section in bytes with one checksum and no index."""
 BLOCK = 1024
@@ -108,15 +110,15 @@ class Section:
 
 
 def to_batch(rows: Rows) -> pa.RecordBatch:
-    """A run as a record batch ``k, v0, v1, ...``."""
+    """A run as a record batch ``k, v0, v1, ...``, without what a rule gives."""
     arrays = [rows.keys.to_arrow(), *rows.values]
     names = ["k", *(f"v{i}" for i in range(len(rows.values)))]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+    return without_implied(pa.RecordBatch.from_arrays(arrays, names=names))
 
 
 def from_batch(batch: pa.RecordBatch) -> Rows:
     """The run that :func:`to_batch` laid out; zero copy."""
-    columns = batch.columns
+    columns = with_implied(batch)
     return Rows(Keys.from_arrow(columns[0]), tuple(columns[1:]))
 
 
@@ -350,7 +352,7 @@ class RunFile:
         index = section.index
         checked = self._pages(number)
         checked.check(0, index.head)
-        columns = pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch().columns
+        columns = with_implied(pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch())
         edges = (section.low, section.high)
         return Mapped(Body(checked, columns[0], columns[1:], index.fences, *edges), 0, section.rows)
 
@@ -415,11 +417,11 @@ class RunFile:
                 got=f"{self.path}: format {footer['format']}, this version reads up to {FORMAT_VERSION}",
                 hint="upgrade Tidemill; nothing was changed",
             )
-        if footer["format"] < FORMAT_VERSION:
+        if footer["format"] < OLDEST_FORMAT:
             raise TidemillError(
                 "TM1002",
                 "a state file was written by another version of Tidemill",
-                got=f"{self.path}: format {footer['format']}, this version reads {FORMAT_VERSION}",
+                got=f"{self.path}: format {footer['format']}, this version reads {OLDEST_FORMAT} to {FORMAT_VERSION}",
                 hint="open this root with the version that wrote it, or begin a new root; nothing was changed",
             )
         return footer
