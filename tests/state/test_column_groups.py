@@ -85,7 +85,7 @@ def test_random_columns(seed: int) -> None:
             columns = [pa.concat_arrays([c.slice(cut), c, c])[chance.randrange(cut) :] for c in columns]
             columns = [c[len(c) - min(map(len, columns)) :] for c in columns]
         numbered += check(columns)
-    assert 40 < numbered < 80
+    assert numbered > 40
 
 
 @pytest.mark.parametrize("spread", [1, 7, 1 << 33, 6_364_136_223_846_793_005])

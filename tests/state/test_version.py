@@ -53,10 +53,10 @@ def test_compacted_runs_stay_for_older_epochs() -> None:
 
 def test_forgetting_keeps_what_the_horizon_sees() -> None:
     version = Version.empty().seal(1, [run("a", 1)]).seal(2, [run("b", 2)])
-    version = version.seal(3, [replace(run("m", 2, low=1), added=3)], version.runs("t")).seal(4, [run("d", 4)])
-    assert version.forget(2).files() == {"a", "b", "m", "d"}
-    assert version.forget(3).files() == {"m", "d"}
-    assert names(version.forget(3).runs("t", 3)) == ["m"]
+    version = version.seal(3, [replace(run("m.sst", 2, low=1), added=3)], version.runs("t")).seal(4, [run("d", 4)])
+    assert version.forget(2).files() == {"a", "b", "m.sst", "d"}
+    assert version.forget(3).files() == {"m.sst", "d"}
+    assert names(version.forget(3).runs("t", 3)) == ["m.sst"]
     assert version.forget(3).forget(1).horizon == 3, "what is forgotten does not come back"
     assert version.forget(-5).horizon == 0
 

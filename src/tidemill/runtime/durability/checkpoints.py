@@ -15,6 +15,7 @@ from tidemill.observing import CHECKPOINT, Observers
 from tidemill.runtime.durability.collector import Collector, InUse
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.manifest import Manifest, ManifestLog
+from tidemill.state.versions.unmerged import unmerged
 from tidemill.state.versions.version import Swap, Version
 
 _RETRY_SECONDS = 1.0
@@ -265,7 +266,7 @@ class Checkpoints:
         with self._condition:
             known = list(self._swaps)
             self._uploading = sealed.version.files()
-        version = sealed.version.swapped(known)
+        version = unmerged(sealed.version.swapped(known))
         swaps = self._upload(version, self._number + 1)
         version = version.swapped(swaps)
         published = self._log.publish(self._number + 1, version, sealed.catalog)

@@ -10,7 +10,6 @@ from functools import partial
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
-from tidemill.state.runs.sst import SST
 from tidemill.state.store.file_names import host_of, this_host
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Run, Swap, Version
@@ -24,7 +23,7 @@ def buffered(version: Version) -> dict[str, list[Group]]:
     """By host the runs of a version that only its buffer has, grouped by the run that they become."""
     found: dict[str, dict[tuple[str, int, int, int, int | None], list[Run]]] = {}
     for run in version.every():
-        if not run.file.endswith(SST):
+        if not run.is_durable:
             key = (run.table, run.epoch_low, run.epoch_high, run.added, run.removed)
             found.setdefault(host_of(run.file), {}).setdefault(key, []).append(run)
     return {host: list(groups.values()) for host, groups in sorted(found.items())}
@@ -39,7 +38,7 @@ class Buffered:
 
     def sealed(self, epoch: int, runs: Iterable[Run]) -> None:
         """An epoch has been sealed, with new runs."""
-        size = sum(run.bytes for run in runs if not run.file.endswith(SST))
+        size = sum(run.bytes for run in runs if not run.is_durable)
         self._sealed.append((epoch, size))
         self._bytes += size
 

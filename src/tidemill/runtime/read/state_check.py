@@ -17,12 +17,11 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.read.state_report import durable, opened, report_table
-from tidemill.state.runs.sst import SST
 from tidemill.state.store import garbage
 from tidemill.state.store.store import OBJECTS, RunStore
 from tidemill.state.versions.manifest import ManifestLog, begun
 from tidemill.state.versions.objects import Objects
-from tidemill.state.versions.version import Run
+from tidemill.state.versions.version import SST, Run
 
 _NEWER = "newer format"
 _STATES = {"TM1002": "older format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}

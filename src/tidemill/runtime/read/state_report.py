@@ -20,13 +20,13 @@ from tidemill.runtime.read.snapshot import from_manifest
 from tidemill.schema import WEIGHT
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.merge.merge import Rows, merge
-from tidemill.state.runs.sst import SST, RunFile, Section
+from tidemill.state.runs.sst import RunFile, Section
 from tidemill.state.store.file_errors import not_fetched
 from tidemill.state.store.file_names import epoch_of
 from tidemill.state.store.store import OBJECTS, RunStore, default_buffer
 from tidemill.state.versions.manifest import Manifest, ManifestLog, held_by, no_root
 from tidemill.state.versions.objects import Objects, Stored
-from tidemill.state.versions.version import Run
+from tidemill.state.versions.version import RUN, SST, Run
 from tidemill.task.program import StateTable
 
 _HEX_BYTES = 24
@@ -235,7 +235,7 @@ class StateReport:
     @staticmethod
     def is_file(found: str) -> bool:
         """Whether what :meth:`find` found is a file."""
-        return found.endswith((SST, ".run"))
+        return found.endswith((SST, RUN))
 
     def runs(self, table: str) -> pa.Table:
         """One row per run of a table, oldest changes first; those that only older epochs see have ``removed``."""

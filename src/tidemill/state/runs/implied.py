@@ -9,22 +9,35 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.kernels.columns import values_of
+from tidemill.kernels.columns import nulls, values_of
 
-LEAST, MOST = 1024, 1 << 22
+LEAST, MOST = 256, 1 << 22
 """Columns of fewer rows are written whole, as naming the rule takes space, and so are those of more, as what a process
 has once would be too large."""
 _LIMIT = 64 << 20
 """Bytes that a process keeps although no run may refer to them."""
 _TYPE, _VALUE = b"type", b"value"
-_TEXTS = {str(t): t for t in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())}
-_NUMBERS = {str(t): t for t in (pa.int64(), pa.float64())}
+_SHORT, _LONG = np.dtype("i4"), np.dtype("i8")
+_TEXTS: dict[int, np.dtype[Any]] = {
+    pa.string().id: _SHORT,
+    pa.binary().id: _SHORT,
+    pa.large_string().id: _LONG,
+    pa.large_binary().id: _LONG,
+}
+_NUMBERS = frozenset(t.id for t in (pa.int64(), pa.float64()))
+_NAMED: dict[bytes, pa.DataType] = {
+    str(t).encode(): t
+    for t in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.int64(), pa.float64())
+}
+_Known: TypeAlias = tuple[tuple[bytes, bytes], ...]
+_Field: TypeAlias = tuple[str, pa.DataType, _Known]
 
 _shared: OrderedDict[tuple[str, int], pa.Buffer] = OrderedDict()
 _lock = threading.Lock()
@@ -36,60 +49,72 @@ def without_implied(batch: pa.RecordBatch) -> pa.RecordBatch:
     A string or binary column without NULLs whose values have equal lengths becomes ``fixed_size_binary``, an int64 or
     float64 column of one value ``null``. The metadata of a field say what it was.
     """
-    if not LEAST <= batch.num_rows <= MOST:
+    rows = batch.num_rows
+    if not LEAST <= rows <= MOST:
         return batch
-    fields, columns = [], []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        found = None if column.null_count else _lengths_left_out(column) or _value_left_out(column)
-        kept, known = found or (column, {})
-        columns.append(kept)
-        fields.append(pa.field(field.name, kept.type, metadata=known) if known else field)
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    columns = batch.columns
+    fields: list[_Field] = []
+    for i, name in enumerate(batch.schema.names):
+        column = columns[i]
+        id_ = column.type.id
+        known: _Known = ()
+        if id_ in _TEXTS:
+            found = _lengths_left_out(column, rows)
+            if found is not None:
+                columns[i], known = found, ((_TYPE, str(column.type).encode()),)
+        elif id_ in _NUMBERS:
+            value = _one_value(column, rows)
+            if value is not None:
+                known = ((_TYPE, str(column.type).encode()), (_VALUE, b"%d" % value))
+                columns[i] = nulls(rows)
+        fields.append((name, columns[i].type, known))
+    if not any(known for _, _, known in fields):
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(tuple(fields)))
 
 
 def with_implied(batch: pa.RecordBatch) -> list[pa.Array[Any]]:
     """All columns, zero copy over the batch and over what this process has already."""
     columns = batch.columns
     for i, field in enumerate(batch.schema):
-        if field.metadata and _TYPE in field.metadata:
-            name, rows = field.metadata[_TYPE].decode(), batch.num_rows
-            if name in _NUMBERS:
-                values = _numbers(int(field.metadata[_VALUE]), rows)
-                columns[i] = pa.Array.from_buffers(_NUMBERS[name], rows, [None, values])
+        if field.metadata:
+            type_, rows = _NAMED[field.metadata[_TYPE]], batch.num_rows
+            if type_.id in _NUMBERS:
+                columns[i] = pa.Array.from_buffers(type_, rows, [None, _numbers(int(field.metadata[_VALUE]), rows)])
             else:
                 assert isinstance(field.type, pa.FixedSizeBinaryType)
-                offsets = _offsets(field.type.byte_width, rows, _dtype(_TEXTS[name]))
-                columns[i] = pa.Array.from_buffers(_TEXTS[name], rows, [None, offsets, columns[i].buffers()[1]])
+                offsets = _offsets(field.type.byte_width, rows, _TEXTS[type_.id])
+                columns[i] = pa.Array.from_buffers(type_, rows, [None, offsets, columns[i].buffers()[1]])
     return columns
 
 
-def _lengths_left_out(column: pa.Array[Any]) -> tuple[pa.Array[Any], dict[bytes, bytes]] | None:
-    name, n = str(column.type), len(column)
-    if name not in _TEXTS:
-        return None
-    dtype = _dtype(column.type)
+@lru_cache(256)
+def _schema(fields: tuple[_Field, ...]) -> pa.Schema:
+    return pa.schema([pa.field(name, type_, metadata=dict(known) or None) for name, type_, known in fields])
+
+
+def _lengths_left_out(column: pa.Array[Any], rows: int) -> pa.Array[Any] | None:
+    """The values alone, if their lengths are equal."""
+    dtype = _TEXTS[column.type.id]
     _, ends, data = column.buffers()
-    offsets = values_of(ends, dtype, n + 1, column.offset * dtype.itemsize)
-    first, width = int(offsets[0]), int(offsets[1] - offsets[0])
-    if not width or int(offsets[n]) - first != n * width or not np.all(np.diff(offsets) == width):
+    offsets = values_of(ends, dtype, rows + 1, column.offset * dtype.itemsize)
+    first = int(offsets[0])
+    width = int(offsets[1]) - first
+    if not width or int(offsets[rows]) - first != rows * width or column.null_count:
+        return None
+    if not (offsets[1:] - offsets[:-1] == width).all():
         return None
     assert data is not None
-    rows = pa.Array.from_buffers(pa.binary(width), n, [None, data.slice(first, n * width)])
-    return rows, {_TYPE: name.encode()}
+    return pa.Array.from_buffers(pa.binary(width), rows, [None, data.slice(first, rows * width)])
 
 
-def _value_left_out(column: pa.Array[Any]) -> tuple[pa.Array[Any], dict[bytes, bytes]] | None:
-    name, n = str(column.type), len(column)
-    if name not in _NUMBERS:
+def _one_value(column: pa.Array[Any], rows: int) -> int | None:
+    """The value of all rows, if there is one; of floats its bits."""
+    values = values_of(column.buffers()[1], np.int64, rows, column.offset * 8)
+    value = values[0]
+    if value != values[rows - 1] or column.null_count or not (values == value).all():
         return None
-    values = values_of(column.buffers()[1], np.int64, n, column.offset * 8)  # floats by their bits
-    if values[0] != values[n - 1] or not np.all(values == values[0]):
-        return None
-    return pa.nulls(n), {_TYPE: name.encode(), _VALUE: b"%d" % values[0]}
-
-
-def _dtype(type_: pa.DataType) -> np.dtype[Any]:
-    return np.dtype(np.int64 if str(type_).startswith("large") else np.int32)
+    return int(value)
 
 
 def _offsets(width: int, rows: int, dtype: np.dtype[Any]) -> pa.Buffer:

@@ -42,6 +42,7 @@ from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
 from tidemill.state.runs.pages import Pages, checksums
 from tidemill.state.versions.objects import advice
+from tidemill.state.versions.version import RUN
 
 FORMAT_VERSION, OLDEST_FORMAT = 4, 3
 WHOLE = 64 << 10
@@ -50,8 +51,6 @@ BLOCK = 1024
 """Rows from one fence to the next."""
 FILTERED = 1024
 """The fewest rows that get a filter."""
-RUN, SST = ".run", ".sst"
-"""Files of the buffer, which may be lost, and durable ones."""
 _Sink = TypeVar("_Sink", bound=pa.NativeFile)
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64

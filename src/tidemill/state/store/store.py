@@ -29,12 +29,12 @@ from tidemill.state.lookup import lookup
 from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.runs import derived, sst
-from tidemill.state.runs.sst import RUN, SST, Part, Parts
+from tidemill.state.runs.sst import Part, Parts
 from tidemill.state.store.file_errors import not_fetched, not_here, told
 from tidemill.state.store.file_names import NAME, host_of, this_host
 from tidemill.state.versions.expiry import joint_spans
 from tidemill.state.versions.objects import STAGED, Objects, staged_in
-from tidemill.state.versions.version import Run, Swap, Version
+from tidemill.state.versions.version import RUN, SST, Run, Swap, Version
 
 OBJECTS = "sst/"
 _CLAIM = ".claim"
@@ -461,7 +461,7 @@ class RunStore:
         durable_epoch : int
             The newest epoch of a manifest.
         """
-        waiting = {r.file for r in version.every() if r.added > durable_epoch and not r.file.endswith(SST)}
+        waiting = {r.file for r in version.every() if r.added > durable_epoch and not r.is_durable}
         staged = self.buffer / f"{uuid.uuid4().hex}{STAGED}"
         try:
             staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(waiting)}))

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 from tidemill.state.keys.keys import VNODES
 
 Bound: TypeAlias = bytes
+RUN, SST = ".run", ".sst"
+"""Files of the buffer, which may be lost, and durable ones."""
 
 
 class Span(NamedTuple):
@@ -51,6 +53,11 @@ class Run:
     spans: tuple[Span, ...] = ()
 
     @property
+    def is_durable(self) -> bool:
+        """Whether its file is durable, and not of a buffer."""
+        return self.file.endswith(SST)
+
+    @property
     def keys(self) -> tuple[Bound, Bound]:
         """Bounds of the keys, the upper one excluded."""
         if self.level:
@@ -60,6 +67,10 @@ class Run:
     def visible(self, epoch: int) -> bool:
         """Whether the run is part of the version of ``epoch``."""
         return self.added <= epoch and (self.removed is None or epoch < self.removed)
+
+    def was_merged(self, at: int, epochs: tuple[int, int]) -> bool:
+        """Whether a merge of young runs, sealed in the epoch ``at``, has replaced the run by others of ``epochs``."""
+        return self.removed == at and epochs[0] <= self.epoch_low and self.epoch_high <= epochs[1] and not self.level
 
     def overlaps(self, low: int, high: int) -> bool:
         """Whether the run may hold keys with ``low <= vnode < high``."""
@@ -102,11 +113,11 @@ class Version:
         """Runs of a table visible at an epoch (default: the newest), oldest changes first."""
         if epoch is None or epoch >= self.epoch:
             return self.tables.get(table, ())
-        return _in_order(r for r in self._all(table) if r.visible(epoch))
+        return in_order(r for r in self._all(table) if r.visible(epoch))
 
     def changes(self, table: str, epoch: int) -> tuple[Run, ...]:
         """Runs that hold exactly the changes of one epoch, whether or not compacted away since."""
-        return _in_order(r for r in self._all(table) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
+        return in_order(r for r in self._all(table) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
 
     def seal(self, epoch: int, new: Iterable[Run], removed: Iterable[Run] = ()) -> Version:
         """The version of the next epoch, with ``new`` runs visible from it on and ``removed`` ones no longer."""
@@ -123,7 +134,7 @@ class Version:
         for run in new:
             added.setdefault(run.table, []).append(run)
         for table, more in added.items():
-            tables[table] = _in_order((*tables.get(table, ()), *more))
+            tables[table] = in_order((*tables.get(table, ()), *more))
         return Version(epoch, {t: runs for t, runs in tables.items() if runs}, self.horizon, retired)
 
     def swapped(self, swaps: Iterable[Swap]) -> Version:
@@ -147,7 +158,7 @@ class Version:
             removed, table = here[i][0].removed, given[i].old[0].table
             kept = tables if removed is None else retired
             new = (r if r.removed == removed else replace(r, removed=removed) for r in given[i].new if r.rows)
-            kept[table] = _in_order((*kept[table], *new))
+            kept[table] = in_order((*kept[table], *new))
         return Version(
             self.epoch,
             {t: runs for t, runs in tables.items() if runs},
@@ -156,12 +167,18 @@ class Version:
         )
 
     def forget(self, horizon: int) -> Version:
-        """The version without runs that are visible at no epoch from ``horizon`` on."""
+        """The version without runs that are visible at no epoch from ``horizon`` on.
+
+        The inputs of a merge that is not durable are kept as long as its outputs: a manifest has them instead
+        (:mod:`tidemill.state.versions.unmerged`).
+        """
         if horizon <= self.horizon:
             return self
         retired = {}
         for table, runs in self.retired.items():
             kept = tuple(r for r in runs if r.removed is None or r.removed > horizon)
+            if len(kept) < len(runs):
+                kept = (*_inputs(runs, (*kept, *self.runs(table)), horizon), *kept)
             if kept:
                 retired[table] = kept
         return Version(self.epoch, self.tables, horizon, retired)
@@ -228,6 +245,21 @@ class Version:
         return (*self.retired.get(table, ()), *self.tables.get(table, ()))
 
 
+def _inputs(retired: Iterable[Run], kept: Iterable[Run], horizon: int) -> list[Run]:
+    """The retired runs that no epoch from the horizon on sees, of which a buffer has a merge that is kept."""
+    merges: dict[int, set[tuple[int, int]]] = {}
+    for run in kept:
+        if not run.is_durable and not run.level:
+            merges.setdefault(run.added, set()).add((run.epoch_low, run.epoch_high))
+    found = []
+    for run in sorted((r for r in retired if (r.removed or 0) <= horizon), key=lambda r: -(r.removed or 0)):
+        if any(run.was_merged(run.removed or 0, epochs) for epochs in merges.get(run.removed or 0, ())):
+            found.append(run)
+            if not run.is_durable:  # a merge itself, perhaps
+                merges.setdefault(run.added, set()).add((run.epoch_low, run.epoch_high))
+    return found
+
+
 def _alike(runs: Sequence[Run]) -> bool:
     """Whether the runs are visible at the same epochs."""
     return len({r.removed for r in runs}) == 1
@@ -241,6 +273,6 @@ def _levelled(run: Run, level: int = 0, low: str = "", high: str = "", spans: Se
     return replace(run, level=level, low=bounds[0], high=bounds[1], spans=tuple(Span(*s) for s in spans))
 
 
-def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
+def in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Oldest changes of any key first: deeper levels, then those of level 0 by epoch."""
     return tuple(sorted(runs, key=lambda r: (-r.level, r.epoch_high, r.epoch_low)))
