@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,10 @@ _PARSED = {
     "M": "[0-9]{1,9}", "d": "[0-9]{1,9}", "H": "[0-9]{1,9}", "m": "[0-9]{1,9}", "s": "[0-9]{1,9}",
     "S": "[0-9]{1}", "SS": "[0-9]{2}", "SSS": "[0-9]{3}", "SSSSSS": "[0-9]{6}",
 }  # fmt: skip
+_FEWER = 4
+"""Texts are made once each where there are so many times fewer than rows."""
+_KEPT = 1 << 10
+"""So many texts of a pattern are kept for the next rows."""
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
@@ -108,18 +113,63 @@ def _printed(field: str, array: Array) -> Array:
     return pc.utf8_lpad(number.cast(pa.string()), width, "0")
 
 
+_SECOND, _HOUR = 1_000_000, 3_600_000_000
+_UNITS = {"s": _SECOND, "m": 60 * _SECOND, "H": _HOUR, "h": _HOUR, "a": _HOUR}
+"""Microseconds within which all timestamps have the same field; those of other letters stay the same for a day."""
+
+
+def _unit(parts: list[tuple[str, bool]]) -> int:
+    """Microseconds within which all timestamps have the same text."""
+    fields = [text for text, field in parts if field]
+    return min(
+        (10 ** (6 - len(f)) if f[0] == "S" else _UNITS.get(f[0], MICROS_PER_DAY) for f in fields),
+        default=MICROS_PER_DAY,
+    )
+
+
+@lru_cache(64)
+def _parts(pattern: str) -> tuple[list[tuple[str, bool]], int]:
+    """The parts of a pattern, and its unit."""
+    parts = tokens(pattern)
+    return parts, _unit(parts)
+
+
+def _made(pattern: str, first: int, last: int) -> Array:
+    """The texts of some units after another, both ends included."""
+    parts, unit = _parts(pattern)
+    return _texts(parts, pa.array(np.arange(first, last + 1) * unit, pa.timestamp("us")))
+
+
+_texts_between = lru_cache(64)(_made)
+"""The same for a few texts, which the next rows need again."""
+
+
+def _texts(parts: list[tuple[str, bool]], array: Array) -> Array:
+    """The text of each timestamp; anything for NULL."""
+    plain = array.cast(pa.int64()).cast(pa.timestamp("us"))
+    pieces = [_printed(text, plain) if field else pa.scalar(text) for text, field in parts]
+    return as_array(pc.binary_join_element_wise(*pieces, ""), len(array))
+
+
 @function("date_format", sql=("date_format", "from_unixtime"))
 def date_format(call: Call, args: list[Value], rows: int) -> Value:
-    """Timestamps as text in the pattern of option ``pattern``."""
+    """Timestamps as text in the pattern of option ``pattern``.
+
+    Where they are close together, as in an epoch, there are few texts: each is made once.
+    """
     array = as_array(args[0], rows)
-    plain = array.cast(pa.int64()).cast(pa.timestamp("us"))
-    pieces = [
-        _printed(text, plain) if field else pa.scalar(text) for text, field in tokens(str(call.option("pattern")))
-    ]
-    if not pieces:
+    pattern = str(call.option("pattern"))
+    parts, unit = _parts(pattern)
+    if not parts:
         return pc.if_else(array.is_valid(), "", pa.scalar(None, pa.string()))
-    joined = as_array(pc.binary_join_element_wise(*pieces, ""), rows)
-    return null_unless(array.is_valid(), joined)
+    least, most = (end.as_py() for end in pc.min_max(array.cast(pa.int64())).values())
+    if unit > 1 and least is not None:
+        first, last = least // unit, most // unit
+        if (last - first + 1) * _FEWER <= rows:
+            texts = _texts_between(pattern, first, last) if last - first < _KEPT else _made(pattern, first, last)
+            places = np.floor_divide(micros(array, rows), unit) - first
+            return texts.take(from_numpy(places, pa.int64(), array))
+    return null_unless(array.is_valid(), _texts(parts, array))
 
 
 @function(
