@@ -39,6 +39,8 @@ from tidemill.formats.values.field_text import TextRules
 from tidemill.schema import TIMESTAMP_NTZ, Field, Schema
 
 BUFFER = 1 << 20
+WIDE = 10_000
+"""Columns of the widest table."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,10 @@ def cases(size: int) -> list[Case]:
         (Field("id", pa.int32()), *(Field(name, pa.string()) for name in ("long", "short", "doubled")))
     )
     float_schema = Schema(tuple(Field(f"f{i}", pa.float64()) for i in range(8)))
+    wide_schema = Schema(tuple(Field(f"c{i}", pa.int32()) for i in range(WIDE)))
+    wide_random = random.Random(7)
+    wide_lines = [",".join(str(wide_random.randrange(10_000)) for _ in range(WIDE)) + "\n" for _ in range(100)]
+    wide_data = "".join(wide_lines * max(1, size // (490 * WIDE))).encode()
     number_data = make_rows(numbers, size)
     item_data, item_schema = lineitem(size)
     return [
@@ -126,6 +132,7 @@ def cases(size: int) -> list[Case]:
         Case("lineitem, 2 of 16", item_data, item_schema, ("l_quantity", "l_shipdate")),
         Case("quoted strings", make_rows(quoted, size), quoted_schema, quoted_schema.names, True),
         Case("mixed types", make_rows(mixed, size), mixed_schema, mixed_schema.names),
+        Case(f"{WIDE:,} integers", wide_data, wide_schema, wide_schema.names),
         Case("17-digit floats", make_rows(long_floats, size), float_schema, float_schema.names),
     ]
 
@@ -302,6 +309,8 @@ def main() -> None:
                 ours, theirs = against_spark(case, 2 if given.small else given.runs)
                 print(f"{case.title}: {ours:.0f} MB/s by the clock, Spark {theirs:.0f}")
                 verdict(f"{case.title} / Spark", ours / theirs, 10)
+    wide = results[f"{WIDE:,} integers"]
+    verdict(f"{WIDE:,} integers / pyarrow", wide["tidemill"] / wide["pyarrow"], 1)
     for few, all_ in (("16 numbers, 2 of them", "16 numbers"), ("lineitem, 2 of 16", "lineitem")):
         verdict(f"{few} / all", results[few]["tidemill"] / results[all_]["tidemill"], 3)
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -174,12 +175,12 @@ class Schema:
     def __len__(self) -> int:
         return len(self.fields)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(f.name for f in self.fields)
 
-    @property
+    @cached_property
     def types(self) -> tuple[pa.DataType, ...]:
         """Arrow types in order."""
         return tuple(f.type for f in self.fields)

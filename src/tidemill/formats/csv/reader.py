@@ -99,8 +99,9 @@ def checked_columns(
     check_types(schema, parsers, "this format")
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     order = [ordinal_of[name] for name in needed]
+    wanted = frozenset(order)
     for ordinal, field in enumerate(schema):
-        if ordinal not in order and (options.mode is not Mode.PERMISSIVE or not field.nullable):
+        if ordinal not in wanted and (options.mode is not Mode.PERMISSIVE or not field.nullable):
             order.append(ordinal)
     columns = []
     for ordinal in order:

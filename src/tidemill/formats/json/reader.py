@@ -84,8 +84,9 @@ def record_builder(
     """The needed columns for the batch, then those that decide whether a row is kept; ``keys`` are in the tree too."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     ordinals = [ordinal_of[name] for name in needed]
+    wanted = frozenset(ordinals)
     for ordinal, field in enumerate(schema):
-        if ordinal not in ordinals and (options.mode is not Mode.PERMISSIVE or not field.nullable):
+        if ordinal not in wanted and (options.mode is not Mode.PERMISSIVE or not field.nullable):
             ordinals.append(ordinal)
     if deletes is not None and deletes.operation not in ordinals:
         ordinals.append(deletes.operation)

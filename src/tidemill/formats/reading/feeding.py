@@ -15,9 +15,11 @@ from tidemill.formats.reading.split_unordered import feed_unordered
 from tidemill.formats.rescue.options import rescue_column
 from tidemill.formats.rescue.paths import with_file_path
 from tidemill.formats.rows.malformed import Mode, fail_fast
-from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.text.delimiter_split import DelimiterSplitReader
+from tidemill.formats.text.line_split import ColumnBuilder, LineSplitReader
 
 _HEADER_BYTES = 1 << 16
+_COLUMN_BYTES, _MOST_JOINED = 4 << 10, 32 << 20
 _BEGUN = "it was complete before: its rows in sealed epochs stay"
 _NOT_BEGUN = "none of its rows count"
 _HINTS = {
@@ -226,30 +228,51 @@ def open_split(
         return reader.split(start=0, end=0, file_size=0, in_quotes=False, header=b"")
 
 
-def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
-    """Feed a reader until it is done. What is wrong with a compressed file is a malformed row behind the others.
+def least_bytes(reader: SplitReader) -> int:
+    """How many bytes are to be fed at once: so many that a column of a wide table has some hundred values in them."""
+    if not isinstance(reader, LineSplitReader | DelimiterSplitReader) or not isinstance(reader.builder, ColumnBuilder):
+        return 0
+    return min(len(reader.builder.columns) * _COLUMN_BYTES, _MOST_JOINED)
 
+
+def feed(reader: SplitReader, file: FileBytes, mode: Mode, least: int = 0) -> Iterator[Rows]:
+    """Feed a reader at least so many bytes at a time until it is done.
+
+    What is wrong with a compressed file is a malformed row behind the others.
     Rows come in the order of the file, and what is raised is what comes first in it, whatever the mode of reading.
     """
-    for rows in _rows(reader, file, mode):
+    for rows in _rows(reader, file, mode, least):
         yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
 
 
-def _rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
+def _filled(reader: SplitReader, file: FileBytes, least: int) -> bytes | memoryview:
+    """The next bytes: no less, unless the file or the split ends before."""
+    buffer = file.fill()
+    size = len(buffer)
+    if size >= least or not isinstance(reader, LineSplitReader | DelimiterSplitReader):
+        return buffer
+    pieces = [bytes(buffer)]
+    while size < least and not file.ended and file.position < reader.boundary:
+        pieces.append(bytes(file.fill()))
+        size += len(pieces[-1])
+    return b"".join(pieces)
+
+
+def _rows(reader: SplitReader, file: FileBytes, mode: Mode, least: int) -> Iterator[Rows]:
     if file.ahead is not None and isinstance(reader, LineSplitReader):
         yield from feed_unordered(reader, file.ahead, file.size)
         return
     file.open(reader.read_from)
     if file.compressed:
-        yield from _decoded_rows(reader, file, mode)
+        yield from _decoded_rows(reader, file, mode, least)
         return
     while not reader.done:
-        yield reader.feed(file.fill(), file.ended)
+        yield reader.feed(_filled(reader, file, least), file.ended)
         if file.ended:
             return
 
 
-def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
+def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode, least: int) -> Iterator[Rows]:
     """Rows of a compressed file, which is read to its end when it is begun: so that damage is found before they count.
 
     Whether there is more behind the split is known by whether its reader was done before the end of the file was known.
@@ -257,7 +280,7 @@ def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[
     passed = file.consumed if reader.done else None
     more = True
     while more:
-        buffer = file.fill()
+        buffer = _filled(reader, file, least)
         last = file.ended and file.damage is None
         within = last and file.position <= file.end
         rows = reader.feed(buffer, within)

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from tidemill.formats.base import FileRowReader, Format, RowReader, Rows, SplitReader, has_lines
 from tidemill.formats.reading.codecs import parse_codec_options
-from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, least_bytes, open_split
 from tidemill.formats.reading.range_reads import RangeFile
-from tidemill.formats.reading.read_modes import ReadMode
+from tidemill.formats.reading.read_modes import ReadMode, parse_read_mode
 from tidemill.formats.rows.malformed import MODE, Mode
 from tidemill.formats.text.line_numbers import LineNumbers
 
@@ -95,7 +95,9 @@ class OpenSplit:
             self._file = self._bytes = file_bytes(file, part.path, part.size, last, options, mode, intact)
             place = {"start": part.start, "end": part.end, "size": part.size}
             self.reader = open_split(reader, self._bytes, **place, in_quotes=part.in_quotes, part=part.decoded)
-            self._rows = feed(self.reader, self._bytes, MODE.of(options) if malformed is None else malformed)
+            chosen = (parse_read_mode(options) if mode is None else mode).chosen
+            least = 0 if chosen else least_bytes(self.reader)
+            self._rows = feed(self.reader, self._bytes, MODE.of(options) if malformed is None else malformed, least)
         except BaseException:
             self.close()
             raise

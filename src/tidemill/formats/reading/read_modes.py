@@ -38,10 +38,13 @@ class ReadMode:
         needed.
     buffer_bytes : int
         Most bytes of one read.
+    chosen : bool
+        Whether somebody chose that: then no more is parsed at once.
     """
 
     reads: int = 0
     buffer_bytes: int = DEFAULT_BUFFER
+    chosen: bool = False
 
     @property
     def window(self) -> int:
@@ -63,7 +66,7 @@ def parse_read_mode(options: Mapping[str, str]) -> ReadMode:
         if MAX_READS.key in given:
             raise MAX_READS.bad(str(reads), "it needs readMode 'async'")
         reads = 0
-    return ReadMode(reads, BUFFER_SIZE.of(given))
+    return ReadMode(reads, BUFFER_SIZE.of(given), BUFFER_SIZE.key in given)
 
 
 def check_read_mode(name: str, reader: RowReader | FileRowReader, options: Mapping[str, str]) -> None:

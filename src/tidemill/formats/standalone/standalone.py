@@ -101,13 +101,14 @@ class OpenFormat:
         """The rows that each buffer completes, with their positions and what is malformed.
 
         Memory is that of one buffer (``buffer_bytes``, else the option ``bufferSize``), in ``readMode`` ``async`` of
-        two for each read under way. Other parameters and errors as :meth:`read`.
+        two for each read under way. Where neither is given and more than 256 columns are read, buffers are put together
+        until they have 4 KiB for each column, at most 32 MiB. Other parameters and errors as :meth:`read`.
         """
         if buffer_bytes is not None and not (isinstance(buffer_bytes, int) and 1 <= buffer_bytes <= MOST_BUFFER):
             raise bad_option("buffer_bytes", str(buffer_bytes), f"from 1 to {MOST_BUFFER}")
         path = str(source) if isinstance(source, str | Path) else ""
         mode = parse_read_mode(self.options)
-        mode = mode if buffer_bytes is None else replace(mode, buffer_bytes=buffer_bytes)
+        mode = mode if buffer_bytes is None else replace(mode, buffer_bytes=buffer_bytes, chosen=True)
         raw = WholeSource(source, mode.buffer_bytes, self.options)
         with ExitStack() as stack:
             stack.callback(raw.end)
@@ -145,8 +146,9 @@ class OpenFormat:
             return self.schema.names
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
             raise bad_option("columns", repr(columns), "a list of names of columns")
+        known = frozenset(self.schema.names)
         for name in columns:
-            if name not in self.schema.names:
+            if name not in known:
                 raise TidemillError(
                     "TM4006", "there is no column of this name", got=name, hint=nearest(name, self.schema.names)
                 )

@@ -61,6 +61,11 @@ class DelimiterSplitReader:
         self._pending_size = 0
         self._empty: Rows | None = None
 
+    @property
+    def boundary(self) -> int:
+        """Absolute offset of the end of the split."""
+        return self._end
+
     def feed(self, buffer: bytes | memoryview, last: bool) -> Rows:
         """See :meth:`tidemill.formats.base.SplitReader.feed`."""
         view = read_only(np.frombuffer(buffer, np.uint8)) if len(buffer) else NOTHING

@@ -78,17 +78,27 @@ def column_parsers(schema: Schema, given: Mapping[str, str], patterns: TimePatte
         loaded.
     """
     chosen = _by_column(schema, given)
-    return tuple(_parser(field, chosen.get(i, {}), patterns) for i, field in enumerate(schema))
+    usual: dict[int, ColumnParser | None] = {}  # columns of one type mostly have one object for it
+    found = []
+    for i, field in enumerate(schema):
+        if i in chosen:
+            found.append(_parser(field, chosen[i], patterns))
+            continue
+        if id(field.type) not in usual:
+            usual[id(field.type)] = parser_for(field.type, patterns)
+        found.append(usual[id(field.type)])
+    return tuple(found)
 
 
 def _by_column(schema: Schema, given: Mapping[str, str]) -> dict[int, dict[str, str]]:
     """The options of single columns, by the place of the column."""
-    names = [name.lower() for name in schema.names]
     chosen: dict[int, dict[str, str]] = {}
+    names: list[str] = []
     for option, value in given.items():
         family, point, column = option.partition(".")
         if not point or family not in _FAMILIES:
             continue
+        names = names or [name.lower() for name in schema.names]
         if column not in names:
             raise bad_option(option, value, f"there is no such column; {nearest(column, schema.names)}")
         chosen.setdefault(names.index(column), {})[family] = value
