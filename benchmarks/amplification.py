@@ -116,7 +116,7 @@ def tidemill(place: str, keys: int, epochs: int, policy: dict[str, int]) -> dict
         version = version.seal(epoch, [*written, *(replace(r, added=epoch) for r in new)], gone).forget(epoch - HISTORY)
         before |= published.files()
         if epoch % CHECKPOINT_EVERY == 0:
-            published = unmerged(version)
+            published = unmerged(version, Settings.buffer_bytes // 8)
             groups = [g for held in buffered(published).values() for g in held]
             swaps = store.combine(groups, epoch, 256 << 20)
             count["checkpoint"] += sum(r.bytes for s in swaps for r in s.new)

@@ -61,7 +61,8 @@ class Settings:
         How many of the newest epochs are still read from the buffer directory after they are durable.
     buffer_bytes : int
         Most bytes of sealed state that is not durable. A checkpoint begins at 80 % of it, and when it is full no epoch
-        admits input until a checkpoint has ended.
+        admits input until a checkpoint has ended. Young merges, of which manifests have the inputs, may take an eighth
+        of it beside that.
     history_epochs : int
         How many epochs before the newest one are retained: their changes, and the views as of them, can be read.
     compact_after : int

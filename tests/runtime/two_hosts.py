@@ -50,6 +50,12 @@ def main(directory: Path) -> None:
             assert report is not None
             taken_back += sum("TM1018" in w for w in report.warnings)
         list(mill.drain())
+        for number in range(5, 16):  # enough for merges of merges, by executors of both hosts
+            new = [(chance.randrange(50), chance.randrange(100)) for _ in range(20)]
+            rows += new
+            (data / f"{number}-0.csv").write_text("".join(f"{k},{v}\n" for k, v in new))
+            assert mill.advance() is not None
+            mill._coordinator._compactor.wait()
         found = {
             "sums": sorted((r["k"], r["n"], r["v"]) for r in mill.read("sums").to_pylist()),
             "sizes": sorted((r["n"], r["groups"]) for r in mill.read("sizes").to_pylist()),

@@ -227,6 +227,7 @@ class Options:
     most: int = 3
     target_bytes: int = 1 << 20
     run_bytes: int = 3000
+    left_out: int = 20_000
 
 
 class Buffer:
@@ -314,7 +315,7 @@ class Buffer:
 
     def sealed(self) -> Sealed:
         """What a checkpoint is made of."""
-        return Sealed(self.version, self.catalog)
+        return Sealed(self.version, self.catalog, self.options.left_out if self.options.hosts == 1 else 0)
 
     def submit(self) -> None:
         """Ask for a checkpoint."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tidemill.state.versions import unmerged as module
-from tidemill.state.versions.unmerged import MOST_RUNS, unmerged
+from tidemill.state.versions.unmerged import MOST_GENERATIONS, unmerged
 from tidemill.state.versions.version import Run, Span, Swap, Version
 
 
@@ -17,7 +17,7 @@ class Story:
     """Epochs of one table, with merges and checkpoints; a change is ``(epoch, task)``."""
 
     def __init__(self, chance: random.Random, history: int) -> None:
-        self.chance, self.history = chance, history
+        self.chance, self.history, self.left_out = chance, history, 1 << 40
         self.version = Version.empty()
         self.holds: dict[str, frozenset[tuple[int, int]]] = {}
         self.written: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class Story:
 
     def checkpoint(self) -> Version:
         """What a manifest has; the mill reads from durable objects what they have."""
-        published = unmerged(self.version)
+        published = unmerged(self.version, self.left_out)
         swaps = []
         for run in published.every():
             if not run.is_durable:
@@ -81,7 +81,7 @@ def test_any_story(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     left_out = 0
     for _ in range(40):
-        monkeypatch.setattr(module, "MOST_RUNS", chance.choice([3, 10, 30, 1000]))
+        monkeypatch.setattr(module, "MOST_GENERATIONS", chance.choice([3, 10, 30, 1000]))
         story = Story(chance, chance.choice([0, 1, 5, 40]))
         for _ in range(chance.randint(5, 120)):
             merge = chance.choice([0, 0, 2, 5, 50])
@@ -104,13 +104,13 @@ def test_young_merges_are_never_written() -> None:
         if epoch % 60 == 0:
             story.seal(1, merge=1000, direct=True)
         story.checkpoint()
-        assert len(unmerged(story.version).runs("t")) <= MOST_RUNS
+        assert len(unmerged(story.version, story.left_out).runs("t")) <= MOST_GENERATIONS
     assert story.written["merged"] == 0
     assert story.written["sealed"] == story.version.epoch
 
 
 def test_what_is_merged_is_written_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_RUNS", 10)
+    monkeypatch.setattr(module, "MOST_GENERATIONS", 10)
     story = Story(random.Random(0), history=1000)
     for epoch in range(1, 60):
         story.seal(1, merge=4 if epoch % 4 == 0 else 0)
@@ -129,11 +129,35 @@ def test_inputs_are_kept_while_their_merge_is_in_a_buffer_alone() -> None:
     merge = next(r for r in story.version.every() if r.epoch_low != r.epoch_high)
     inputs = {r.file for r in story.version.every() if r.was_merged(4, (1, 3))}
     assert len(inputs) == 3
-    assert all(file in unmerged(story.version).files() for file in inputs)
+    assert inputs <= unmerged(story.version, 1 << 40).files()
     durable = Swap((merge,), (replace(merge, file="merged.sst"),))
     after = story.version.swapped([durable]).forget(26)
     assert not inputs & after.files()
     assert "merged.sst" in {r.file for r in after.runs("t")}
+
+
+def test_merges_in_buffers_have_few_bytes() -> None:
+    """The newest stay there; others are written."""
+    story = Story(random.Random(0), history=5)
+    story.left_out = 4  # each run has one byte
+    for epoch in range(1, 200):
+        story.seal(1, merge=3 if epoch % 3 == 0 else 0)
+        check(story, story.checkpoint())
+        assert sum(not r.is_durable for r in story.version.every()) <= 4
+    assert 0 < story.written["merged"] < 250
+
+
+def test_what_is_held_has_no_merges_within_merges() -> None:
+    """Of merges of merges a version holds the first inputs alone, once no epoch sees the merges between."""
+    story = Story(random.Random(0), history=2)
+    for epoch in range(1, 40):
+        story.seal(1, merge=1000 if epoch % 4 == 0 else 0)
+        check(story, story.checkpoint())
+    outer = max((r for r in story.version.runs("t")), key=lambda r: r.epoch_high - r.epoch_low)
+    held = story.version.held["t"]
+    assert sorted(r.epoch_low for r in held) == list(range(1, outer.epoch_high + 1))
+    assert all(r.epoch_low == r.epoch_high and r.is_durable and r.removed == outer.added for r in held)
+    assert len(held) + len(story.version.retired.get("t", ())) + len(story.version.runs("t")) < 50
 
 
 def test_merges_of_tables_whose_rows_expire_are_written() -> None:
@@ -142,7 +166,7 @@ def test_merges_of_tables_whose_rows_expire_are_written() -> None:
         version = version.seal(epoch, [Run("t", f"{epoch}.run", 0, 1, 1, epoch, epoch, epoch)])
     merged = Run("t", "m.run", 0, 1, 1, 1, 2, 3, spans=(Span(0, None, 1, 2),))
     version = version.seal(3, [merged], version.runs("t"))
-    assert [r.file for r in unmerged(version).runs("t")] == ["m.run"]
+    assert [r.file for r in unmerged(version, 1 << 40).runs("t")] == ["m.run"]
     plain = replace(merged, spans=())
     version = Version(3, {"t": (plain,)}, 0, version.retired)
-    assert [r.file for r in unmerged(version).runs("t")] == ["1.run", "2.run"]
+    assert [r.file for r in unmerged(version, 1 << 40).runs("t")] == ["1.run", "2.run"]

@@ -26,10 +26,15 @@ _TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
 
 @dataclass(frozen=True)
 class Sealed:
-    """A version and its catalog, as a manifest has them."""
+    """A version and its catalog, as a manifest has them.
+
+    ``left_out`` are the most bytes of young merges that are not made durable with it
+    (:mod:`tidemill.state.versions.unmerged`).
+    """
 
     version: Version
     catalog: dict[str, Any]
+    left_out: int = 0
 
 
 _NOTE_SECONDS = 0.1
@@ -200,7 +205,7 @@ class Checkpoints:
                     self._condition.wait(wait if wait < math.inf else None)
                 unnoted, self._unnoted = self._unnoted, None
             if unnoted is not None:
-                self._store.note_sealed(self._log.writer, unnoted.version, self.durable_epoch)
+                self._store.note_sealed(self._log.writer, unnoted.version)
                 self._noted_at = time.monotonic()
             with self._condition:
                 if self._closing:
@@ -266,7 +271,7 @@ class Checkpoints:
         with self._condition:
             known = list(self._swaps)
             self._uploading = sealed.version.files()
-        version = unmerged(sealed.version.swapped(known))
+        version = unmerged(sealed.version.swapped(known), sealed.left_out)
         swaps = self._upload(version, self._number + 1)
         version = version.swapped(swaps)
         published = self._log.publish(self._number + 1, version, sealed.catalog)

@@ -78,7 +78,6 @@ class Coordinator(CatalogStatements):
             look = partial(resident_slots, spark.sparkContext, settings)
             self._jobs = ResidentEpochs(spark.sparkContext, look, self._jobs, self._warn)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
-        self._scattered = False
         self._unanswered: list[TidemillError] = []
 
     def _retry_paused(self) -> None:
@@ -237,7 +236,7 @@ class Coordinator(CatalogStatements):
             self.checkpoint()  # its manifest fences any other writer
         self._intake.clean(self.durable_epoch)
         waiting = self._buffered.bytes(self.durable_epoch)
-        if self._scattered and waiting:
+        if self._scattered and not all(run.is_durable for run in self.version.every()):
             self._gather()
         elif waiting > self.settings.buffer_bytes:
             self._checkpoints.flush(self._sealed())

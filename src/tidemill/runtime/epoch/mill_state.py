@@ -44,6 +44,9 @@ from tidemill.runtime.spark.resident_slots import resident_slots
 from tidemill.state.memory import share_of_task
 from tidemill.state.store.compaction import Policy
 
+_LEFT_OUT = 1 / 8
+"""Of ``buffer_bytes`` what young merges that are not made durable may take beside it."""
+
 
 class MillState:
     """The state of a mill. Its methods read it; :class:`~tidemill.runtime.epoch.coordinator.Coordinator` changes it.
@@ -73,6 +76,7 @@ class MillState:
         self.deliveries = Deliveries(self._deliverable)
         self.observers = Observers()
         self._claimed = False
+        self._scattered = False
         self._begin_from(root.recovered)
         self.arrivals.begin(self.catalog, self._intake)
         self._readers.publish(self._snapshot())
@@ -241,7 +245,9 @@ class MillState:
             "sinks": self.deliveries.positions(),
             **self._intake.to_json(),
         }
-        return Sealed(self.version, catalog)
+        # Where hosts read what others have sealed, all must be durable
+        left_out = 0 if self._scattered else int(_LEFT_OUT * self.settings.buffer_bytes)
+        return Sealed(self.version, catalog, left_out)
 
     def _warn(self, *warnings: str) -> None:
         with self._warnings_lock:

@@ -108,15 +108,20 @@ class StateReport:
         return durable(self.log.objects)
 
     @cached_property
-    def sealed(self) -> tuple[int, frozenset[str]]:
+    def _noted(self) -> tuple[int, frozenset[str]]:
         """The newest epoch that the mill that writes the root, if one does, has sealed on this host, and the files of
-        this host's buffer that hold what is not durable of it.
+        this host's buffer that it reads.
 
         Whether a mill writes a root in an object store is unknown; its last writer is assumed to.
         """
         directory = self.log.objects.directory
         writer = self.newest.writer if directory is None else held_by(directory)
-        epoch, files = (self.store.sealed(writer) if writer else None) or (0, frozenset())
+        return (self.store.sealed(writer) if writer else None) or (0, frozenset())
+
+    @property
+    def sealed(self) -> tuple[int, frozenset[str]]:
+        """The newest sealed epoch, and the files of this host's buffer that hold what is not durable of it."""
+        epoch, files = self._noted
         durable_epoch = self.newest.version.epoch
         return max(epoch, durable_epoch), frozenset(f for f in files if epoch_of(f) > durable_epoch)
 
@@ -165,8 +170,9 @@ class StateReport:
 
         ``used_by`` is ``newest`` for a file that the newest epoch reads, ``history`` for one that only older epochs
         do, ``manifest n`` for one that only an older manifest names, and ``nothing``; in the buffer it is ``next
-        checkpoint`` for one that is sealed, and ``unsealed`` for one of a later epoch, which
-        is running or failed. ``place`` is ``missing`` for a file that is named and not there.
+        checkpoint`` for one that is sealed, ``mill`` for another one that the mill reads, such as
+        a young merge, of which manifests have the inputs, and ``unsealed`` for one of a later epoch, which is running
+        or failed. ``place`` is ``missing`` for a file that is named and not there.
         """
         visible = _by_file(r for runs in self.newest.version.tables.values() for r in runs)
         every = _by_file(self.newest.version.every())
@@ -193,6 +199,8 @@ class StateReport:
             used = "unsealed" if epoch > sealed else "nothing"
             if name in waiting:
                 used = "next checkpoint"
+            elif name in self._noted[1]:
+                used = "mill"
             found.append((name, "buffer", _size(self.store.path(name)), *contents, epoch, epoch, used))
         return report_table(_FILES, found)
 

@@ -1,4 +1,4 @@
-"""Parts of columns that a rule gives, which a file leaves out: lengths that are all equal, one number in all rows.
+"""Parts of columns that a rule gives, which a file leaves out: lengths that are all equal, a usual number in all rows.
 
 Keys of numbers have equal lengths and most weights are 1, so the offsets of the former and all of the latter are not
 written. A process has them once for all runs, as long as the longest of these.
@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,13 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import nulls, values_of
 
-LEAST, MOST = 256, 1 << 22
+LEAST, MOST = 1024, 1 << 22
 """Columns of fewer rows are written whole, as naming the rule takes space, and so are those of more, as what a process
 has once would be too large."""
-_LIMIT = 64 << 20
+_KEPT_BYTES = 16 << 20
 """Bytes that a process keeps although no run may refer to them."""
+_USUAL = frozenset((0, 1, -1))
+"""Numbers that are left out where all rows have one, floats by their bits: a process has an array for each."""
 _TYPE, _VALUE = b"type", b"value"
 _SHORT, _LONG = np.dtype("i4"), np.dtype("i8")
 _TEXTS: dict[int, np.dtype[Any]] = {
@@ -39,7 +42,9 @@ _NAMED: dict[bytes, pa.DataType] = {
 _Known: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _Field: TypeAlias = tuple[str, pa.DataType, _Known]
 
-_shared: OrderedDict[tuple[str, int], pa.Buffer] = OrderedDict()
+_Key: TypeAlias = tuple[str, int]
+_alive: WeakValueDictionary[_Key, npt.NDArray[Any]] = WeakValueDictionary()
+_kept: OrderedDict[_Key, npt.NDArray[Any]] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -47,7 +52,7 @@ def without_implied(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns as a file has them; :func:`with_implied` is the way back.
 
     A string or binary column without NULLs whose values have equal lengths becomes ``fixed_size_binary``, an int64 or
-    float64 column of one value ``null``. The metadata of a field say what it was.
+    float64 column of one usual value ``null``. The metadata of a field say what it was.
     """
     rows = batch.num_rows
     if not LEAST <= rows <= MOST:
@@ -109,40 +114,39 @@ def _lengths_left_out(column: pa.Array[Any], rows: int) -> pa.Array[Any] | None:
 
 
 def _one_value(column: pa.Array[Any], rows: int) -> int | None:
-    """The value of all rows, if there is one; of floats its bits."""
+    """The value of all rows, if they have one that is usual; of floats its bits."""
     values = values_of(column.buffers()[1], np.int64, rows, column.offset * 8)
-    value = values[0]
-    if value != values[rows - 1] or column.null_count or not (values == value).all():
+    value = int(values[0])
+    if value not in _USUAL or value != values[rows - 1] or column.null_count or not (values == value).all():
         return None
-    return int(value)
+    return value
 
 
 def _offsets(width: int, rows: int, dtype: np.dtype[Any]) -> pa.Buffer:
     def make(n: int) -> npt.NDArray[Any]:
         return (np.arange(min(n, np.iinfo(dtype).max // width + 1)) * width).astype(dtype, copy=False)
 
-    return _long(dtype.char, width, rows + 1, make)
+    return _shared((dtype.char, width), rows + 1, make)
 
 
 def _numbers(value: int, rows: int) -> pa.Buffer:
-    return _long("=", value, rows, lambda n: np.full(n, value, np.int64))
+    return _shared(("=", value), rows, lambda n: np.full(n, value, np.int64))
 
 
-def _long(kind: str, of: int, rows: int, make: Callable[[int], npt.NDArray[Any]]) -> pa.Buffer:
-    """An array of at least so many rows, which this process has once."""
-    key = (kind, of)
+def _shared(key: _Key, rows: int, make: Callable[[int], npt.NDArray[Any]]) -> pa.Buffer:
+    """An array of at least so many elements, which this process has once as long as any run needs it."""
     with _lock:
-        known = _shared.get(key)
-        if known is not None:
-            _shared.move_to_end(key)
-            if known.size >= rows * (4 if kind == "i" else 8):
-                return known
-    made = make(max(rows, min(2 * rows, MOST + 1)))
-    buffer = pa.py_buffer(made.data)
+        array = _alive.get(key)
+    if array is None or array.size < rows:
+        array = make(rows if array is None else min(max(rows, 2 * array.size), MOST + 1))
+        array.flags.writeable = False
     with _lock:
-        _shared[key] = buffer
-        _shared.move_to_end(key)
-        size = sum(b.size for b in _shared.values())
-        while size > _LIMIT and len(_shared) > 1:
-            size -= _shared.popitem(last=False)[1].size
-    return buffer
+        known = _alive.get(key)
+        if known is not None and known.size >= array.size:
+            array = known
+        _alive[key] = _kept[key] = array
+        _kept.move_to_end(key)
+        size = sum(a.nbytes for a in _kept.values())
+        while size > _KEPT_BYTES and len(_kept) > 1:
+            size -= _kept.popitem(last=False)[1].nbytes
+    return pa.py_buffer(array.data)

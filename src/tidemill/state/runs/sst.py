@@ -109,14 +109,14 @@ class Section:
 
 
 def to_batch(rows: Rows) -> pa.RecordBatch:
-    """A run as a record batch ``k, v0, v1, ...``, without what a rule gives."""
+    """A run as a record batch ``k, v0, v1, ...``."""
     arrays = [rows.keys.to_arrow(), *rows.values]
     names = ["k", *(f"v{i}" for i in range(len(rows.values)))]
-    return without_implied(pa.RecordBatch.from_arrays(arrays, names=names))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def from_batch(batch: pa.RecordBatch) -> Rows:
-    """The run that :func:`to_batch` laid out; zero copy."""
+    """The run that :func:`to_batch` laid out, whether or not what a rule gives was left out; zero copy."""
     columns = with_implied(batch)
     return Rows(Keys.from_arrow(columns[0]), tuple(columns[1:]))
 
@@ -213,7 +213,7 @@ def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
     n = len(rows)
     low, high = (rows.keys[0], rows.keys[n - 1]) if n else (b"", b"")
     vnodes = (int.from_bytes(low[:2], "big"), int.from_bytes(high[:2], "big") + 1) if n else (0, 0)
-    batch = to_batch(rows)
+    batch = without_implied(to_batch(rows))
     taken = _Pieces()
     sink = _stream(batch, pa.PythonFile(cast(IOBase, taken), "w") if batch.nbytes > WHOLE else pa.BufferOutputStream())
     index = _write_index(sink, rows.keys) if sink.tell() > WHOLE and n else None

@@ -451,27 +451,25 @@ class RunStore:
             return False
         return True
 
-    def note_sealed(self, writer: str, version: Version, durable_epoch: int) -> None:
-        """Write down what is sealed and not durable, for ``tidemill state ls`` only.
+    def note_sealed(self, writer: str, version: Version) -> None:
+        """Write down which files of buffers a version needs, for ``tidemill state ls`` only.
 
         Parameters
         ----------
         writer : str
             The writer, as in manifests.
-        durable_epoch : int
-            The newest epoch of a manifest.
         """
-        waiting = {r.file for r in version.every() if r.added > durable_epoch and not r.is_durable}
+        needed = {r.file for r in version.every() if not r.is_durable}
         staged = self.buffer / f"{uuid.uuid4().hex}{STAGED}"
         try:
-            staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(waiting)}))
+            staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(needed)}))
             staged.replace(self.buffer / _SEALED)
         except OSError:  # such as a full disk, which is reported by whatever needs the space
             with contextlib.suppress(OSError):
                 staged.unlink(missing_ok=True)
 
     def sealed(self, writer: str) -> tuple[int, frozenset[str]] | None:
-        """The newest epoch that a writer on this host has sealed, and the files that were not durable then.
+        """The newest epoch that a writer on this host has sealed, and the files of buffers that it needs.
 
         None if it has sealed none.
         """

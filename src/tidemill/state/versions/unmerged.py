@@ -7,24 +7,47 @@ larger one by then, and are never written to durable storage. A mill that goes o
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from tidemill.state.versions.version import Run, Version, in_order
 
-MOST_RUNS = 96
-"""Visible runs that a table has at most because merges are left out: readers of a manifest open all of them."""
+MOST_GENERATIONS = 96
+"""Visible generations of young runs that a table has at most because merges are left out: readers of a manifest open
+all of them."""
 
 
-def unmerged(version: Version) -> Version:
-    """The version without merges that only buffers have, where their inputs are kept; it has the same rows."""
+def unmerged(version: Version, most_bytes: int) -> Version:
+    """The version without merges that only buffers have, where their inputs are kept.
+
+    Parameters
+    ----------
+    most_bytes : int
+        Of merges that are left out, and so stay in buffers alone; the newest ones first.
+
+    Returns
+    -------
+    Version
+        With the same rows at every epoch that can be read. It holds nothing that no epoch sees.
+    """
+    merges: list[tuple[int, str, tuple[int, int], list[Run]]] = []
+    for table in version.retired.keys() | version.held.keys() if most_bytes > 0 else ():
+        outputs: dict[tuple[int, int, int], list[Run]] = {}
+        for run in (*version.retired.get(table, ()), *version.runs(table)):
+            if not run.level and not run.added == run.epoch_low == run.epoch_high:
+                outputs.setdefault((run.added, run.epoch_low, run.epoch_high), []).append(run)
+        for (added, low, high), runs in outputs.items():
+            if not any(r.is_durable or r.spans for r in runs):
+                merges.append((added, table, (low, high), runs))
+    changed: dict[str, _Table] = {}
+    for added, table, epochs, runs in sorted(merges, key=lambda merge: -merge[0]):
+        size = sum(r.bytes for r in runs)
+        if size <= most_bytes:
+            if table not in changed:
+                changed[table] = _Table(version, table)
+            most_bytes -= size * changed[table].leave_out(added, epochs, runs)
     tables, retired = dict(version.tables), dict(version.retired)
-    for table, gone in version.retired.items():
-        runs = [*gone, *version.runs(table)]
-        merges = {(r.added, r.epoch_low, r.epoch_high) for r in runs if not r.level and not r.is_durable}
-        for added, *epochs in sorted(merges, reverse=True):
-            runs = _without(runs, added, (epochs[0], epochs[1]))
-        tables[table] = in_order(r for r in runs if r.removed is None)
-        retired[table] = in_order(r for r in runs if r.removed is not None)
+    for table, found in changed.items():
+        tables[table], retired[table] = found.visible(), found.retired()
     return Version(
         version.epoch,
         {t: runs for t, runs in tables.items() if runs},
@@ -33,19 +56,50 @@ def unmerged(version: Version) -> Version:
     )
 
 
-def _without(runs: list[Run], added: int, epochs: tuple[int, int]) -> list[Run]:
-    """The runs with the inputs of a merge instead of its outputs; the same ones if that cannot be."""
-    outputs = [r for r in runs if r.added == added and (r.epoch_low, r.epoch_high) == epochs and not r.level]
-    inputs = [r for r in runs if r.was_merged(added, epochs)]
-    removed = outputs[0].removed
-    if not inputs or any(r.is_durable or r.removed != removed for r in outputs):
-        return runs
-    # Where rows expire, runs may have been dropped that were no inputs; these and merges of such tables have spans.
-    if any(r.spans for r in (*outputs, *inputs)):
-        return runs
-    if removed is None:
-        visible = sum(r.removed is None for r in runs)
-        if visible - len(outputs) + len(inputs) > MOST_RUNS:
-            return runs
-    changed = {id(r) for r in (*outputs, *inputs)}
-    return [*(r for r in runs if id(r) not in changed), *(replace(r, removed=removed) for r in inputs)]
+class _Table:
+    """The runs of a table, by file and section, from which merges are taken out."""
+
+    def __init__(self, version: Version, table: str) -> None:
+        retired, visible = version.retired.get(table, ()), version.runs(table)
+        self._runs = {_name(r): r for r in (*retired, *visible)}
+        self._ends = {name: r.removed for name, r in self._runs.items()}
+        """When each run that is left is removed."""
+        self._generations = _generations(visible)
+        self._removed: dict[int | None, list[Run]] = {}
+        for run in (*retired, *version.held.get(table, ())):
+            self._removed.setdefault(run.removed, []).append(run)
+
+    def leave_out(self, added: int, epochs: tuple[int, int], outputs: Sequence[Run]) -> bool:
+        """Put the inputs of a merge in the place of its outputs, which is not part of a later one; returns whether."""
+        inputs = [r for r in self._removed.get(added, ()) if r.was_merged(added, epochs)]
+        removed = self._ends[_name(outputs[0])]
+        # Where rows expire, runs may have been dropped that were no inputs; these and merges of such tables have spans.
+        if not inputs or any(r.spans for r in inputs) or any(self._ends[_name(r)] != removed for r in outputs):
+            return False
+        if removed is None:
+            generations = self._generations - 1 + _generations(inputs)
+            if generations > MOST_GENERATIONS:
+                return False
+            self._generations = generations
+        for run in outputs:
+            del self._ends[_name(run)]
+        for run in inputs:
+            name = _name(run)
+            self._runs[name], self._ends[name] = run, removed
+        return True
+
+    def visible(self) -> tuple[Run, ...]:
+        """The runs that are left and visible."""
+        return in_order(self._runs[name].until(None) for name, end in self._ends.items() if end is None)
+
+    def retired(self) -> tuple[Run, ...]:
+        """The other ones that are left."""
+        return tuple(self._runs[name].until(end) for name, end in self._ends.items() if end is not None)
+
+
+def _name(run: Run) -> tuple[str, int]:
+    return run.file, run.section
+
+
+def _generations(runs: Iterable[Run]) -> int:
+    return len({(r.epoch_low, r.epoch_high) for r in runs if not r.level})

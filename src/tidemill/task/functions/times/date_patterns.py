@@ -113,6 +113,8 @@ def _printed(field: str, array: Array) -> Array:
     return pc.utf8_lpad(number.cast(pa.string()), width, "0")
 
 
+_FIRST = -(1 << 63)
+"""The first timestamp that there is."""
 _SECOND, _HOUR = 1_000_000, 3_600_000_000
 _UNITS = {"s": _SECOND, "m": 60 * _SECOND, "H": _HOUR, "h": _HOUR, "a": _HOUR}
 """Microseconds within which all timestamps have the same field; those of other letters stay the same for a day."""
@@ -165,7 +167,7 @@ def date_format(call: Call, args: list[Value], rows: int) -> Value:
     least, most = (end.as_py() for end in pc.min_max(array.cast(pa.int64())).values())
     if unit > 1 and least is not None:
         first, last = least // unit, most // unit
-        if (last - first + 1) * _FEWER <= rows:
+        if (last - first + 1) * _FEWER <= rows and first * unit >= _FIRST:
             texts = _texts_between(pattern, first, last) if last - first < _KEPT else _made(pattern, first, last)
             places = np.floor_divide(micros(array, rows), unit) - first
             return texts.take(from_numpy(places, pa.int64(), array))
