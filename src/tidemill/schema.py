@@ -195,6 +195,9 @@ class Schema:
             f"{quoted(f.name)} {type_to_ddl(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in self.fields
         )
 
+    def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Field, ...]]]:
+        return Schema, (self.fields,)
+
     def all_nullable(self) -> Schema:
         """The same columns, any of which may be NULL."""
         return Schema(tuple(Field(f.name, f.type) for f in self.fields))

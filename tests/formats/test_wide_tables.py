@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill.formats
+from tidemill.errors import FormatError
 from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.json.rows import RecordBuilder
 from tidemill.formats.reading.open_split import FilePart, OpenSplit
@@ -89,3 +90,52 @@ def test_parts_of_a_file(format_: str, seed: int) -> None:
             tables += [pa.Table.from_batches([rows.batch]) for rows in split if rows.count]
             quotes ^= bool(split.quote_parity)
     assert tuples(pa.concat_tables(tables)) == expected
+
+
+LONG = [f"a column with a name of some length, number {i}" for i in range(3000)]
+
+
+def long_header(width: int, last: str) -> bytes:
+    """A header of which the first 64 KiB, or 512 KiB, end behind ``price``, where ``price_old`` has more."""
+    head = ",".join(f'"{name} of {width}"' for name in LONG * 4)
+    cut = head[: (1 << 16 if width == 1 else 1 << 19) - len(",price")]
+    return (cut[: cut.rindex(",")] + "," + "z" * (len(cut) - cut.rindex(",") - 1) + ",price_old,price" + last).encode()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+@pytest.mark.parametrize("options", [{}, {"readMode": "async"}, {"rescuedDataColumn": "rest"}], ids=str)
+def test_headers_of_any_length(options: dict[str, str], mode: str, width: int, packed: bool, tmp_path: Path) -> None:
+    """They are read to their end; a part of them may look like a whole one."""
+    header = long_header(width, "")
+    assert header[: 1 << (16 if width == 1 else 19)].endswith(b",price")
+    count = len(next(csv.reader([header.decode()])))
+    data = header + b"\n" + b"".join(b"1," * (count - 2) + b"111,222\n" for _ in range(3))
+    path = tmp_path / ("wide.csv.gz" if packed else "wide.csv")
+    path.write_bytes(gzip.compress(data, 1) if packed else data)
+    if options.get("readMode") and packed:
+        options = {}
+    columns = "price INT, price_old INT" + (", rest STRING" if "rescuedDataColumn" in options else "")
+    opened = tidemill.formats.open("csv", columns, header="true", mode=mode, **options)
+    found = opened.read(path, ["price", "price_old"])
+    assert found.to_pylist() == [{"price": 222, "price_old": 111}] * 3
+
+
+def test_what_is_wrong_first_is_told_first(seed: int) -> None:
+    """A bad value before the damage of a compressed file, in bytes that are read together with it."""
+    data, _ = written("csv", random.Random(seed))
+    packed = gzip.compress(b"x" + data, 1)[:-3000]
+    part = FilePart("a.csv.gz", 0, len(packed), len(packed))
+    reader = tidemill.formats.open("csv", SCHEMA, mode="FAILFAST").reader()
+    with (
+        OpenSplit(reader, WholeSource(packed, 1 << 16, {}), part, {"mode": "FAILFAST"}, intact=True) as split,
+        pytest.raises(FormatError, match="TM4020"),
+    ):
+        list(split)
+    reader = tidemill.formats.open("csv", SCHEMA).reader()
+    with (
+        OpenSplit(reader, WholeSource(packed, 1 << 16, {}), part, {}, intact=True) as split,
+        pytest.raises(FormatError, match="TM4045"),
+    ):
+        list(split)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -451,3 +452,40 @@ def test_an_object_store_that_fails_while_garbage_is_collected_stops_nothing(
     for _ in range(3):
         checkpoints.flush(root.seal())
     assert checkpoints.durable_epoch == 3
+
+
+def test_objects_stay_until_the_mill_knows_them(tmp_path: Path) -> None:
+    """A merge that was made durable is forgotten before the mill reads it from there: manifests need its inputs."""
+    root, epochs_in_buffer = Root(tmp_path / "root"), 40
+    checkpoints = Checkpoints(
+        root.log, root.store, None, 0.0, 0, 0.0, root.upload, lambda: InUse(root.version.files(), (), frozenset())
+    )
+
+    def epoch(merge: int = 0, left_out: int = 1 << 20) -> None:
+        """One more, with a merge of all epochs up to one, and a checkpoint."""
+        before, number = root.version, root.version.epoch + 1
+        gone = [r for r in before.runs("t") if r.epoch_high <= merge]
+        new = list(root.seal().version.changes("t", number))
+        if gone:
+            low, high = min(r.epoch_low for r in gone), max(r.epoch_high for r in gone)
+            keys = encode([pa.array(range(low, high + 1), pa.int64())], (KeyColumn(pa.int64()),), 1)
+            rows = consolidate(keys, [pa.array([1] * (high - low + 1), pa.int64())], SUM, drop_zero=False)
+            written = root.store.write(number, [Part("t", rows, SUM, (low, high))], "m")
+            new += [replace(r, epoch_low=low, epoch_high=high) for r in written]
+        version = before.seal(number, new, gone).forget(number)
+        root.version = version.swapped(checkpoints.take_swaps(number - epochs_in_buffer))
+        checkpoints.flush(Sealed(root.version, {}, left_out))
+
+    epoch()
+    epoch()
+    epoch(merge=2, left_out=0)  # others take what may be left out: the merge becomes durable
+    for _ in range(18):  # more than the manifests that are kept
+        epoch()
+    checkpoints.collect_garbage()
+    epoch(merge=root.version.epoch)
+    epoch()
+    checkpoints.collect_garbage()
+    newest = root.log.latest()
+    assert newest is not None and newest.version.epoch == root.version.epoch
+    root.store.check_present(newest.version.files())
+    checkpoints.close()

@@ -177,6 +177,36 @@ class RowReader(Protocol):
 
 
 @runtime_checkable
+class HeaderReader(RowReader, Protocol):
+    """A reader that can tell whether it was given enough of the head of a file."""
+
+    def has_header(self, data: bytes) -> bool:
+        """Whether the first bytes of a file are all that :meth:`split` needs."""
+        ...
+
+
+def head_of(reader: RowReader, first_bytes: Callable[[int], bytes]) -> bytes:
+    """The first bytes of a file, as many as a reader needs, or all.
+
+    Parameters
+    ----------
+    first_bytes : callable
+        Gives so many first bytes of the file, or all if it has less.
+    """
+    count = _HEAD_BYTES
+    while True:
+        found = first_bytes(count)
+        if len(found) < count or count >= _MOST_HEAD:
+            return found
+        if not isinstance(reader, HeaderReader) or reader.has_header(found):
+            return found
+        count *= 8
+
+
+_HEAD_BYTES, _MOST_HEAD = 1 << 16, 1 << 25
+
+
+@runtime_checkable
 class FileRowReader(Protocol):
     """Reads files of a format that needs random access. Immutable; one serves many splits."""
 

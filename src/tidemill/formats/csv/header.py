@@ -112,8 +112,20 @@ def _why(header: bytes, options: CsvOptions) -> str:
     return ""
 
 
+def has_header(data: bytes, options: CsvOptions) -> bool:
+    """Whether the first bytes of a file have the whole header line, with its end."""
+    found = _first_line(data, options)
+    return found is not None and found[2]
+
+
 def read_header(data: bytes, options: CsvOptions) -> Header | None:
     """The first line of a file that is neither empty nor a comment; None when there is none in its first bytes."""
+    found = _first_line(data, options)
+    return None if found is None else Header(_names(found[0], options), found[1])
+
+
+def _first_line(data: bytes, options: CsvOptions) -> tuple[bytes, int, bool] | None:
+    """The first line that is neither empty nor a comment, the offset behind it, and whether its end is there."""
     buffer = np.frombuffer(data, np.uint8)
     strips = options.general.strips_return
     begin = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
@@ -124,7 +136,7 @@ def read_header(data: bytes, options: CsvOptions) -> Header | None:
         if strips and not inside:
             line = line.removesuffix(b"\r")
         if line and line[0] != options.comment:
-            return Header(_names(line, options), behind)
+            return line, behind, stop >= 0
         begin = behind
     return None
 

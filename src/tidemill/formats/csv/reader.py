@@ -7,7 +7,7 @@ from copy import copy
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.csv.changes import change_builder
-from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
+from tidemill.formats.csv.header import Layout, has_header, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.rows import Rescuer, RowBuilder
 from tidemill.formats.messages import Deletions
@@ -51,6 +51,10 @@ class CsvRowReader:
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
         return self._options.header
+
+    def has_header(self, data: bytes) -> bool:
+        """See :class:`tidemill.formats.base.HeaderReader`."""
+        return has_header(data, self._options)
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None

@@ -14,7 +14,7 @@ from tidemill.errors import FormatError, nearest
 from tidemill.formats.base import SplitReader
 from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.general_index import delimited_row_end
-from tidemill.formats.csv.header import Header, Layout, layout_by_position, read_header
+from tidemill.formats.csv.header import Header, Layout, has_header, layout_by_position, read_header
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.reader import CsvRowReader, checked_columns
 from tidemill.formats.csv.rows import ReadRows, RowBuilder
@@ -67,6 +67,10 @@ class RescuingCsvReader:
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
         return self._options.header
+
+    def has_header(self, data: bytes) -> bool:
+        """See :class:`tidemill.formats.base.HeaderReader`."""
+        return has_header(data, self._options)
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from tidemill.errors import FormatError
-from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
+from tidemill.formats.base import RowError, RowReader, Rows, SplitReader, head_of
 from tidemill.formats.reading.codecs import MOST_DECODED, Decoded, parse_codec_options
 from tidemill.formats.reading.range_reads import RangeFile, ReadAhead
 from tidemill.formats.reading.read_modes import ReadMode, parse_read_mode
@@ -18,8 +18,7 @@ from tidemill.formats.rows.malformed import Mode, fail_fast
 from tidemill.formats.text.delimiter_split import DelimiterSplitReader
 from tidemill.formats.text.line_split import ColumnBuilder, LineSplitReader
 
-_HEADER_BYTES = 1 << 16
-_COLUMN_BYTES, _MOST_JOINED = 4 << 10, 32 << 20
+_COLUMN_BYTES, _MOST_JOINED = 4 << 10, 16 << 20
 _BEGUN = "it was complete before: its rows in sealed epochs stay"
 _NOT_BEGUN = "none of its rows count"
 _HINTS = {
@@ -217,8 +216,16 @@ def open_split(
         end, size = end if part else MOST_DECODED, MOST_DECODED
         file.end, file.begun = end, part and start > 0
     if reader.header_bytes_needed():
-        header, cut = file.first_bytes(_HEADER_BYTES)
-        if file.compressed and len(header) < _HEADER_BYTES:
+        asked = 0
+
+        def first_bytes(count: int) -> bytes:
+            nonlocal cut, asked
+            asked = count
+            found, cut = file.first_bytes(count)
+            return found
+
+        header = head_of(reader, first_bytes)
+        if file.compressed and len(header) < asked:
             size = len(header)
     try:
         return reader.split(start=start, end=end, file_size=size, in_quotes=in_quotes, header=header)
@@ -245,17 +252,39 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode, least: int = 0) -> It
         yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
 
 
-def _filled(reader: SplitReader, file: FileBytes, least: int) -> bytes | memoryview:
-    """The next bytes: no less, unless the file or the split ends before."""
-    buffer = file.fill()
-    size = len(buffer)
-    if size >= least or not isinstance(reader, LineSplitReader | DelimiterSplitReader):
-        return buffer
-    pieces = [bytes(buffer)]
-    while size < least and not file.ended and file.position < reader.boundary:
-        pieces.append(bytes(file.fill()))
-        size += len(pieces[-1])
-    return b"".join(pieces)
+class _Filling:
+    """Gives the bytes of a file, at least so many at a time unless the file or the split ends before.
+
+    What goes wrong behind some bytes is raised when they have been given, since something may be wrong with them, too.
+    """
+
+    def __init__(self, reader: SplitReader, file: FileBytes, least: int) -> None:
+        self._file, self._least = file, least
+        self._end = reader.boundary if isinstance(reader, LineSplitReader | DelimiterSplitReader) else 0
+        self._error: Exception | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the next call raises an error."""
+        return self._error is not None
+
+    def next(self) -> bytes | memoryview:
+        """The next bytes. Errors as those of the file."""
+        if self._error is not None:
+            raise self._error
+        buffer, file = self._file.fill(), self._file
+        size = len(buffer)
+        if size >= self._least or file.ended or file.position >= self._end:
+            return buffer
+        pieces = [bytes(buffer)]
+        while size < self._least and not file.ended and file.position < self._end:
+            try:
+                pieces.append(bytes(file.fill()))
+            except Exception as error:  # it is raised by the next call
+                self._error = error
+                break
+            size += len(pieces[-1])
+        return b"".join(pieces)
 
 
 def _rows(reader: SplitReader, file: FileBytes, mode: Mode, least: int) -> Iterator[Rows]:
@@ -266,8 +295,9 @@ def _rows(reader: SplitReader, file: FileBytes, mode: Mode, least: int) -> Itera
     if file.compressed:
         yield from _decoded_rows(reader, file, mode, least)
         return
+    filling = _Filling(reader, file, least)
     while not reader.done:
-        yield reader.feed(_filled(reader, file, least), file.ended)
+        yield reader.feed(filling.next(), file.ended)
         if file.ended:
             return
 
@@ -279,8 +309,14 @@ def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode, least: int) 
     """
     passed = file.consumed if reader.done else None
     more = True
+    filling = _Filling(reader, file, least)
     while more:
-        buffer = _filled(reader, file, least)
+        buffer = filling.next()
+        if filling.failed:  # what is wrong with the file comes behind these bytes
+            yield reader.feed(buffer, False)
+            passed = file.consumed if passed is None and reader.done else passed
+            more = not (file.begun and reader.done)
+            continue
         last = file.ended and file.damage is None
         within = last and file.position <= file.end
         rows = reader.feed(buffer, within)

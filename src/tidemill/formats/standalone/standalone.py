@@ -102,7 +102,9 @@ class OpenFormat:
 
         Memory is that of one buffer (``buffer_bytes``, else the option ``bufferSize``), in ``readMode`` ``async`` of
         two for each read under way. Where neither is given and more than 256 columns are read, buffers are put together
-        until they have 4 KiB for each column, at most 32 MiB. Other parameters and errors as :meth:`read`.
+        until they have 4 KiB for each column, at most 16 MiB, except in ``readMode`` ``async``.
+
+        Other parameters and errors as :meth:`read`.
         """
         if buffer_bytes is not None and not (isinstance(buffer_bytes, int) and 1 <= buffer_bytes <= MOST_BUFFER):
             raise bad_option("buffer_bytes", str(buffer_bytes), f"from 1 to {MOST_BUFFER}")

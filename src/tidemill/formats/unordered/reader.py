@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidemill.errors import FormatError
-from tidemill.formats.base import RowReader, Rows
+from tidemill.formats.base import RowReader, Rows, head_of
 from tidemill.formats.text.delimiter_split import DelimiterSplitReader
 from tidemill.formats.text.delimiters import automaton_of
 from tidemill.formats.text.line_ends import OPEN, Bytes
@@ -35,7 +35,6 @@ AHEAD = 4
 """Buffers under way for each thread."""
 
 BUFFER_BYTES = 1 << 20
-_HEADER_BYTES = 1 << 16
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
 
@@ -397,7 +396,7 @@ def _builder_of(reader: RowReader, fetch: Fetch, size: int) -> LineBuilder:
     """What makes rows of an object's lines."""
     header = None
     if reader.header_bytes_needed():
-        header = _fetched(fetch, 0, min(size, _HEADER_BYTES))
+        header = head_of(reader, lambda count: _fetched(fetch, 0, min(size, count)))
     split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=header)
     if not isinstance(split, LineSplitReader | DelimiterSplitReader):
         raise FormatError(

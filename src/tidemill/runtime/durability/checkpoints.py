@@ -86,6 +86,7 @@ class Checkpoints:
         self._seconds = seconds
         self._epochs = epochs
         self._upload = upload
+        self._in_use = in_use
         self._collector = Collector(log, store, last, grace, in_use)
         self._published = published
         self._swaps: list[Swap] = []
@@ -293,5 +294,8 @@ class Checkpoints:
         """Delete unreferenced files and return how many were deleted. As :meth:`Collector.collect`."""
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
-            uploading = self._uploading
-        return self._collector.collect((pending, uploading), self.durable_epoch, closing)
+            uploading, swaps = self._uploading, list(self._swaps)
+        # Objects that the mill has not been told of, in the place of runs that it has: a later manifest may name them
+        live = self._in_use().files | pending | uploading
+        swapped = frozenset(r.file for s in swaps if any(old.file in live for old in s.old) for r in s.new)
+        return self._collector.collect((pending, uploading, swapped), self.durable_epoch, closing)

@@ -22,7 +22,8 @@ def unmerged(version: Version, most_bytes: int) -> Version:
     Parameters
     ----------
     most_bytes : int
-        Of merges that are left out, and so stay in buffers alone; the newest ones first.
+        Of merges that are left out, and so stay in buffers alone, and of their inputs, which stay among the durable
+        objects; the newest ones first.
 
     Returns
     -------
@@ -40,11 +41,9 @@ def unmerged(version: Version, most_bytes: int) -> Version:
                 merges.append((added, table, (low, high), runs))
     changed: dict[str, _Table] = {}
     for added, table, epochs, runs in sorted(merges, key=lambda merge: -merge[0]):
-        size = sum(r.bytes for r in runs)
-        if size <= most_bytes:
-            if table not in changed:
-                changed[table] = _Table(version, table)
-            most_bytes -= size * changed[table].leave_out(added, epochs, runs)
+        if table not in changed:
+            changed[table] = _Table(version, table)
+        most_bytes -= changed[table].leave_out(added, epochs, runs, most_bytes)
     tables, retired = dict(version.tables), dict(version.retired)
     for table, found in changed.items():
         tables[table], retired[table] = found.visible(), found.retired()
@@ -69,24 +68,31 @@ class _Table:
         for run in (*retired, *version.held.get(table, ())):
             self._removed.setdefault(run.removed, []).append(run)
 
-    def leave_out(self, added: int, epochs: tuple[int, int], outputs: Sequence[Run]) -> bool:
-        """Put the inputs of a merge in the place of its outputs, which is not part of a later one; returns whether."""
+    def leave_out(self, added: int, epochs: tuple[int, int], outputs: Sequence[Run], most_bytes: int) -> int:
+        """Put the inputs of a merge in the place of its outputs, if they have no more bytes.
+
+        Merges come in descending order of ``added``. Returns the bytes of the outputs or inputs, whichever are more; 0
+        where the merge stays.
+        """
         inputs = [r for r in self._removed.get(added, ()) if r.was_merged(added, epochs)]
         removed = self._ends[_name(outputs[0])]
         # Where rows expire, runs may have been dropped that were no inputs; these and merges of such tables have spans.
         if not inputs or any(r.spans for r in inputs) or any(self._ends[_name(r)] != removed for r in outputs):
-            return False
+            return 0
+        size = max(sum(r.bytes for r in outputs), sum(r.bytes for r in inputs))
+        if size > most_bytes:
+            return 0
         if removed is None:
             generations = self._generations - 1 + _generations(inputs)
             if generations > MOST_GENERATIONS:
-                return False
+                return 0
             self._generations = generations
         for run in outputs:
             del self._ends[_name(run)]
         for run in inputs:
             name = _name(run)
             self._runs[name], self._ends[name] = run, removed
-        return True
+        return size
 
     def visible(self) -> tuple[Run, ...]:
         """The runs that are left and visible."""

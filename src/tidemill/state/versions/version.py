@@ -173,7 +173,8 @@ class Version:
                 kept = held
             new = (r.until(removed) for r in given[i].new if r.rows)
             kept[table] = in_order((*kept[table], *new))
-        for table in concerned & held.keys():
+        merged = {s.old[0].table for s in given if s.old[0].added != s.old[0].epoch_high}
+        for table in merged & held.keys():  # what became durable may be a merge, whose inputs are not needed any more
             held[table] = _held(held[table], (*retired.get(table, ()), *tables.get(table, ())))
         return Version(
             self.epoch,
