@@ -195,7 +195,8 @@ def test_the_server_ends_while_clients_wait_read_and_are_deaf(start: Any) -> Non
 
         thread = threading.Thread(target=work)
         thread.start()
-        while not any(c.cancellation._running for c, _ in list(listener._connections.values())):
+        process = busy.info.backend_pid
+        while not any(c.cancellation._running for c, _ in list(listener._connections.values()) if c.process == process):
             time.sleep(0.01)
         listener.close()
         thread.join(20)

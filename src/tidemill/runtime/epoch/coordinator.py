@@ -302,6 +302,7 @@ class Coordinator(CatalogStatements):
                     if self.deliveries.must_note():
                         self.checkpoint()
                     self._evict(all_epochs=True)
+                    self.version = self._checkpoints.durable.version  # merges that only the buffer has go with it
                     self._compactor.end()
                     written = True
                 self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
