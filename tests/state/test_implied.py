@@ -136,7 +136,7 @@ def test_a_process_has_offsets_and_numbers_once() -> None:
     gc.collect()
     seen: dict[int, tuple[int, pa.Array[Any]]] = {}
     for _ in range(2):  # many lengths, more than are kept: what is in use is not made again, and the rest goes
-        for width in range(1, 21):
+        for width in range(1, 31):
             texts = pa.array([b"x" * width] * 200_000)
             found = with_implied(without_implied(pa.RecordBatch.from_arrays([texts], names=["a"])))[0]
             assert found.equals(texts)
