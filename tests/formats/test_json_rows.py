@@ -69,6 +69,38 @@ def test_strings(text, value):
     assert one(text, pa.string()) == value
 
 
+def numbers_and_others() -> list[str]:
+    """Digits before and behind a point in any numbers, signs, exponents, and what is no number by its last byte."""
+    sizes = (0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 61, 62, 63, 64, 65, 80)
+    digits = "1234567890" * 8
+    bodies = [digits[:whole] for whole in sizes[1:]] + ["0" + digits[:more] for more in (0, 1, 6, 62, 63)]
+    bodies += [f"{whole}.{digits[:behind]}" for whole in ("0", "00", "7", digits[:7], digits[:40]) for behind in sizes]
+    ends = ("", "e1", "E-07", "e+", "e", ".", ".5", "-", "0x")
+    return [f"{sign}{body}{end}" for sign in ("", "-", "--") for body in bodies for end in ends]
+
+
+@pytest.mark.parametrize("behind", [0, 1, 70])
+def test_numbers_that_nobody_reads_are_checked(behind):
+    texts = numbers_and_others()
+    lines = [f'{{"n":{text}{" " * behind},"a":{row}}}' for row, text in enumerate(texts)]
+    good = []
+    for line in lines:
+        try:
+            json.loads(line)
+        except ValueError:
+            good.append(False)
+        else:
+            good.append(True)
+    assert 100 < sum(good) < len(good) - 100
+    rows = read("\n".join(lines).encode(), columns(a=pa.int64(), n=pa.string())).rows
+    assert [row[0] is not None for row in rows] == good
+    assert [row[1] for row in rows] == [text if fine else None for text, fine in zip(texts, good, strict=True)]
+    assert read("\n".join(lines).encode(), A).rows == tuple((row[0],) for row in rows)
+    if behind < 70:  # the file ends soon
+        alone = [read(line.encode(), A).rows[0][0] for line in lines[::7]]
+        assert alone == [row[0] for row in rows[::7]]
+
+
 @pytest.mark.parametrize(
     ("text", "type_", "value"),
     [

@@ -138,6 +138,21 @@ def below_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
     return types.uint64(array, types.int64, types.int64), generate
 
 
+@intrinsic
+def digit_mask(typing_context: Any, array: Any, index: Any) -> Any:
+    """Like :func:`equal_mask` for ASCII digits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I8, 64)
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        loaded = builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
+        above_zero = builder.sub(loaded, ir.Constant(vector, [48] * 64))
+        mask = builder.bitcast(builder.icmp_unsigned("<", above_zero, ir.Constant(vector, [10] * 64)), _I64)
+        return impl_ret_untracked(context, builder, signature.return_type, mask)
+
+    return types.uint64(array, types.int64), generate
+
+
 def _move(width: int) -> Callable[..., Any]:
     def typed(typing_context: Any, array: Any, index: Any, out: Any, at: Any, byte: Any) -> Any:
         """Copy ``array[index : index + width]`` to ``out[at : at + width]``.

@@ -69,19 +69,23 @@ def _validity(valid: Mask) -> Any:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").data)
 
 
-def _misfits(kinds: npt.NDArray[np.uint8], kind: int, reason: str) -> list[tuple[npt.NDArray[np.int64], str]]:
-    rows = np.flatnonzero((kinds != kind) & (kinds > NULL))
+def _misfits(kinds: npt.NDArray[np.uint8], valid: Mask, reason: str) -> list[tuple[npt.NDArray[np.int64], str]]:
+    """Values that are written, and are not valid."""
+    if valid.all():
+        return []
+    rows = np.flatnonzero(~valid & (kinds > NULL))
     return [(rows, reason)] if rows.size else []
 
 
 def _struct(type_: pa.DataType, node: Node, fields: Sequence[Build]) -> Build:
     def build(index: ValueIndex, chosen: Chosen) -> Built:
         kinds = index.values(node, chosen).kinds
+        valid = kinds == OBJECT
         parts = [f(index, chosen) for f in fields]
         array: pa.Array[Any] = pa.Array.from_buffers(
-            type_, kinds.size, [_validity(kinds == OBJECT)], children=[p.array for p in parts]
+            type_, kinds.size, [_validity(valid)], children=[p.array for p in parts]
         )
-        return Built(array, [*_misfits(kinds, OBJECT, "bad_struct"), *(w for p in parts for w in p.wrong)])
+        return Built(array, [*_misfits(kinds, valid, "bad_struct"), *(w for p in parts for w in p.wrong)])
 
     return build
 
@@ -94,7 +98,7 @@ def _list(type_: pa.DataType, node: Node, elements: Build) -> Build:
         lengths, places = index.elements(node, below, chosen)
         found = elements(index, places)
         valid = kinds == ARRAY
-        wrong = _misfits(kinds, ARRAY, "bad_array")
+        wrong = _misfits(kinds, valid, "bad_array")
         # What is wrong with a field within an element leaves the element as it is.
         wrong += _owners(lengths, found.wrong)
         spoilt = _spoilt(index, below, places, found)
@@ -119,7 +123,7 @@ def _map(type_: pa.MapType[Any, Any, Any], node: Node, values: Build) -> Build:
         lengths, places = index.elements(node, names, chosen)
         found_keys, found = keys(index, places), values(index, places)
         valid = kinds == OBJECT
-        wrong = _misfits(kinds, OBJECT, "bad_map")
+        wrong = _misfits(kinds, valid, "bad_map")
         # What another value of its key overwrites is not malformed either.
         lengths, last = _last_of_each(lengths, found_keys.array)
         if last is not None:
@@ -240,31 +244,42 @@ def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Buil
 
 def _take_numbers(type_: pa.DataType, values: Values, parse: Callable[[Values], ParsedColumn]) -> ParsedColumn:
     """Integers or doubles that were read in phase 1; what was not is parsed."""
-    read = values.kinds == READ
-    all_read = bool(read.all())
-    numbers = values.numbers.copy() if all_read else np.where(read, values.numbers, 0)
-    bits = type_.bit_width
-    outside = None
-    if pa.types.is_floating(type_):
-        numbers = numbers.view(np.float64)
-    elif bits < 64:
-        outside = numbers != (numbers << (64 - bits) >> (64 - bits))
-        if not outside.any():
-            outside = None
-        numbers = numbers.astype(f"int{bits}")
-    if all_read and outside is None:
+    numbers = np.empty(values.kinds.size, np.float64 if pa.types.is_floating(type_) else f"int{type_.bit_width}")
+    unread, outside = copy_read(values.kinds, values.numbers, numbers.view(f"int{type_.bit_width}"))
+    if not unread and not outside:
         buffers = [None, pa.py_buffer(numbers.data)]
-        return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), None)
+        return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers, 0), None)
+    read = values.kinds == READ
     status = np.where(read, VALID, NULL_FIELD).astype(np.uint8)
     others = np.flatnonzero(~read & (values.kinds > NULL))
     if others.size:
         parsed = parse(values.only(others))
         status[others] = VALID if parsed.status is None else parsed.status
         numbers[others] = parsed.array.fill_null(0).to_numpy(zero_copy_only=False)
-    if outside is not None:
-        status[outside] = BAD_VALUE
+    if outside:
+        status[read & (values.numbers != numbers)] = BAD_VALUE
     buffers = [_validity(status == VALID), pa.py_buffer(numbers.data)]
     return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), status)
+
+
+@kernel
+def copy_read(kinds, numbers, out):  # type: ignore[no-untyped-def]
+    """Copy numbers that are ``READ`` to an array of integers, which gets 0 for others.
+
+    Returns
+    -------
+    tuple of int
+        How many are not ``READ``, and how many of those that are do not fit.
+    """
+    unread = np.int64(0)
+    outside = np.int64(0)
+    for row in range(kinds.size):
+        read = kinds[row] == READ
+        number = numbers[row] if read else np.int64(0)
+        out[row] = number
+        unread += not read
+        outside += np.int64(out[row]) != number
+    return unread, outside
 
 
 def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, node: Node, values: Values) -> ParsedColumn:

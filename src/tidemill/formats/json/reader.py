@@ -113,5 +113,4 @@ def record_builder(
         columns.append(JsonColumn(ordinal, field, build, node))
     for key in keys:
         root.at((key,))
-    order = tuple(number_nodes(root))
-    return RecordBuilder(options, tuple(columns), len(needed), order, build_tree(order), deletes)
+    return RecordBuilder(options, tuple(columns), len(needed), root, build_tree(number_nodes(root)), deletes)

@@ -59,7 +59,7 @@ class RescuingJsonReader(JsonReader):
         leftovers = None
         tree = builder.tree
         if rescues or rules.strict:
-            known = known_of(tree, builder.order[0], keys)
+            known = known_of(tree, builder.root, keys)
             tree = marking_unknown(known)
         if rescues:
             nodes = {c.field.name: c.node.number for c in builder.columns}

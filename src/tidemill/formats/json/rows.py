@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from tidemill.formats.json.indexing.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.indexing.tree import Node, Tree
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.messages import Deletions
-from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
+from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch, schema_of
 from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.text.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, UTF16_MARKS, LineRules
 from tidemill.schema import Field
@@ -66,8 +67,8 @@ class RecordBuilder:
         The needed columns first, in the order of the output.
     needed : int
         How many of ``columns`` go into the batch.
-    order : tuple of Node
-        The nodes of ``tree`` by number.
+    root : Node
+        The record: the first node of ``tree``.
     deletes : Deletions or None
         Of rows that are deletions only the key counts.
     rescue : Rescuer or None
@@ -77,7 +78,7 @@ class RecordBuilder:
     options: JsonOptions
     columns: tuple[JsonColumn, ...]
     needed: int
-    order: tuple[Node, ...]
+    root: Node
     tree: Tree
     deletes: Deletions | None = None
     rescue: Rescuer | None = None
@@ -86,6 +87,10 @@ class RecordBuilder:
     def lines(self) -> LineRules:
         """Every newline ends a record: there is none within a JSON text."""
         return PLAIN_LINES
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return schema_of(c.field for c in self.columns[: self.needed])
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """See :meth:`tidemill.formats.text.line_split.LineBuilder.build`."""
@@ -118,16 +123,16 @@ class RecordBuilder:
         check_size(data.size, position)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else 0
-        index = index_values(data, begin, lines, state, self.options.max_depth, self.order, self.tree)
+        index = index_values(data, begin, lines, state, self.options.max_depth, self.tree)
         built = [column.parser(index, None) for column in self.columns]
         flaws = self._flaws(index, built, utf16=position == 0 and data[:2].tobytes() in UTF16_MARKS)
-        fields, arrays = [c.field for c in self.columns[: self.needed]], [b.array for b in built[: self.needed]]
+        schema, arrays = self._schema, [b.array for b in built[: self.needed]]
         if self.rescue is not None:
             texts, flaws = self.rescue.take(index, flaws)
-            arrays = self.rescue.arrays([f.name for f in fields], arrays, texts, index.row_starts.size)
-            fields = list(self.rescue.fields)
+            arrays = self.rescue.arrays(schema.names, arrays, texts, index.row_starts.size)
+            schema = schema_of(self.rescue.fields)
         errors, dropped = self._judge(index, position, flaws, further)
-        rows = self._collect(index, position, fields, arrays, errors, dropped)
+        rows = self._collect(index, position, schema, arrays, errors, dropped)
         if self.rescue is not None:
             rows = replace(rows, new_within=self.rescue.new_within(index))
         return rows, index.state
@@ -138,8 +143,9 @@ class RecordBuilder:
         if utf16 and broken.size:
             flaws.append(Flaws(broken[:1], -1, None, "utf16_mark"))
             broken = broken[1:]
-        deep = index.broken[broken] < -1
-        flaws += [Flaws(broken[~deep], -1, None, "bad_json"), Flaws(broken[deep], -1, None, "too_deep")]
+        if broken.size:
+            deep = index.broken[broken] < -1
+            flaws += [Flaws(broken[~deep], -1, None, "bad_json"), Flaws(broken[deep], -1, None, "too_deep")]
         for column, values in zip(self.columns, built, strict=True):
             missing = not column.field.nullable and values.array.null_count
             if not missing and not values.wrong:
@@ -206,17 +212,20 @@ class RecordBuilder:
         self,
         index: ValueIndex,
         position: int,
-        fields: Sequence[Field],
+        schema: pa.Schema,
         arrays: Sequence[pa.Array[Any]],
         errors: tuple[RowError, ...],
         dropped: set[int],
     ) -> Rows:
-        kept = np.arange(index.row_starts.size)
-        if dropped:
-            keep = np.ones(kept.size, np.bool_)
-            keep[list(dropped)] = False
-            kept = np.flatnonzero(keep)
-            arrays = [array.filter(pa.array(keep)) for array in arrays]
-        positions = index.row_starts[kept].astype(np.int64) + position
-        batch = make_batch(fields, arrays, kept.size)
+        starts = index.row_starts
+        if not dropped:
+            positions = np.add(starts, position, dtype=np.int64)
+            return Rows(
+                make_batch(schema, arrays, starts.size), starts.size, positions, errors, partial(self._raw, index)
+            )
+        keep = np.ones(starts.size, np.bool_)
+        keep[list(dropped)] = False
+        kept = np.flatnonzero(keep)
+        batch = make_batch(schema, [array.filter(pa.array(keep)) for array in arrays], kept.size)
+        positions = np.add(starts[kept], position, dtype=np.int64)
         return Rows(batch, kept.size, positions, errors, lambda row: self._raw(index, int(kept[row])))

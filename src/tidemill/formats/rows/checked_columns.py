@@ -35,6 +35,10 @@ def make_batch(fields: Iterable[Field] | pa.Schema, arrays: Sequence[pa.Array[An
     if not arrays:
         rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
         return pa.RecordBatch.from_struct_array(rows)
-    if not isinstance(fields, pa.Schema):
-        fields = pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields])
-    return pa.RecordBatch.from_arrays(list(arrays), schema=fields)
+    schema = fields if isinstance(fields, pa.Schema) else schema_of(fields)
+    return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+
+
+def schema_of(fields: Iterable[Field]) -> pa.Schema:
+    """The Arrow schema of columns."""
+    return pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,7 @@ Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(NamedTuple):
     """One value for each row, element or entry: where it is, with its quotes, and its kind.
 
     Attributes
@@ -141,40 +139,41 @@ def _fresh(name: str, size: int, type_: type[np.generic], clear: bool) -> npt.ND
     return np.zeros(size, type_) if clear else np.empty(size, type_)
 
 
-def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64], fresh: bool = False) -> Room:
+def _make_room(tree: Tree, capacity: npt.NDArray[np.int64], fresh: bool = False) -> Room:
     """Room for so many rows, elements and entries, in the memory of the thread or, if ``fresh``, in other."""
     take = _fresh if fresh else _memory.take
-    room = np.array([int(capacity[node.level]) for node in order], np.int64)
-    lists = np.array([bool(node.element or node.key) for node in order]) * room
-    total, listed = int(room.sum()), int(lists.sum())
+    room = capacity[tree.level]
+    lists = np.where(tree.holds_lists, room, 0)
+    ends, list_ends = room.cumsum(), lists.cumsum()
+    total, listed = int(ends[-1]), int(list_ends[-1])
     return Room(
         capacity=capacity,
         used=np.zeros(capacity.size, np.int64),
-        escaped=np.zeros(len(order), np.uint8),
-        base=np.cumsum(room) - room,
+        escaped=np.zeros(room.size, np.uint8),
+        base=ends - room,
         starts=take("starts", total, np.int32, True),
         ends=take("ends", total, np.int32, True),
         kinds=take("kinds", total, np.uint8, True),
         numbers=take("numbers", total, np.int64, False),
-        list_base=np.cumsum(lists) - lists,
+        list_base=list_ends - lists,
         firsts=take("firsts", listed, np.int32, False),
         lengths=take("lengths", listed, np.int32, False),
     )
 
 
-def _more_room(order: Sequence[Node], room: Room, level: int) -> Room:
+def _more_room(tree: Tree, room: Room, level: int) -> Room:
     """Twice as much room for one level, with all that the old one holds."""
     capacity = room.capacity.copy()
     capacity[level] = 2 * capacity[level] + 16
-    old, new = room, _make_room(order, capacity, fresh=True)
+    old, new = room, _make_room(tree, capacity, fresh=True)
     new.used[:] = old.used
     new.escaped[:] = old.escaped
-    for node in order:
-        count = int(old.used[node.level])
+    for node, of_node in enumerate(tree.level):
+        count = int(old.used[of_node])
         for names, bases in ((_FILLED[:4], "base"), (_FILLED[4:], "list_base")):
-            if bases == "list_base" and not (node.element or node.key):
+            if bases == "list_base" and not tree.holds_lists[node]:
                 continue
-            source, target = int(getattr(old, bases)[node.number]), int(getattr(new, bases)[node.number])
+            source, target = int(getattr(old, bases)[node]), int(getattr(new, bases)[node])
             for name in names:
                 getattr(new, name)[target : target + count] = getattr(old, name)[source : source + count]
     return new
@@ -197,9 +196,7 @@ def _find_elements(data: Bytes, begin: int, state: int) -> tuple[Ints, Ints, int
 _NO_PLACES = np.empty(0, np.int32)
 
 
-def index_values(
-    data: Bytes, begin: int, rows: int, state: int | None, max_depth: int, order: Sequence[Node], tree: Tree
-) -> ValueIndex:
+def index_values(data: Bytes, begin: int, rows: int, state: int | None, max_depth: int, tree: Tree) -> ValueIndex:
     """Index a buffer of complete records.
 
     Parameters
@@ -210,8 +207,8 @@ def index_values(
         Upper limit of the number of lines.
     state : int or None
         None for lines, else where in a file of arrays the buffer begins.
-    order : sequence of Node
-        The nodes of ``tree`` by number; the first one is the record.
+    tree : Tree
+        Its first node is the record.
     """
     first_bytes = last_bytes = _NO_PLACES
     if state is not None:
@@ -220,14 +217,14 @@ def index_values(
     extents = Extents(state is None, first_bytes, last_bytes)
     found_at = np.empty((3, rows), np.int32)
     records = Records(found_at[0], found_at[1], found_at[2], np.empty(rows, np.uint8))
-    room = _make_room(order, _memory.first_capacity(tree, rows, data.size))
+    room = _make_room(tree, _memory.first_capacity(tree, rows, data.size))
     found, at = 0, begin
     while True:
         found, at, level = walk_records(data, at, found, extents, max_depth, tree, room, records)
         if level < 0:
             break
         assert level > 0, "a buffer has more lines than were counted"
-        room = _more_room(order, room, level)
+        room = _more_room(tree, room, level)
     if rows:
         _memory.per_row = room.used / rows
     if state is None and found and records.starts[0] == begin:

@@ -86,6 +86,8 @@ class Tree(NamedTuple):
     beyond : uint8
         The mark of a record in which an object at the node has a key that is none of its fields; 0 is no mark, and of
         several the greatest counts.
+    holds_lists : bool
+        Whether the node is read as a list or a map.
     levels : int
     """
 
@@ -101,6 +103,7 @@ class Tree(NamedTuple):
     slots: npt.NDArray[np.int32]
     read_as: npt.NDArray[np.uint8]
     beyond: npt.NDArray[np.uint8]
+    holds_lists: npt.NDArray[np.bool_]
     levels: int
 
 
@@ -166,6 +169,7 @@ def build_tree(order: Sequence[Node]) -> Tree:
         slots=np.array(slots or [-1], np.int32),
         read_as=np.array([n.read_as or NO_NUMBER for n in order], np.uint8),
         beyond=np.zeros(count, np.uint8),
+        holds_lists=np.array([bool(n.element or n.key) for n in order], np.bool_),
         levels=1 + max(n.level for n in order),
     )
 

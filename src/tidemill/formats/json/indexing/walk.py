@@ -38,6 +38,7 @@ from tidemill.kernels.byte_masks import (
     bits_of_float,
     block_mask,
     byte_at,
+    digit_mask,
     equal_mask,
     inlined,
     item_at,
@@ -361,13 +362,33 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                 at = stop + 1
             elif 48 <= c <= 57 or c == 45:
                 first = at + (c == 45)
-                # Most numbers have up to 7 digits, and perhaps as many behind a point.
                 stop = np.int64(-1)
                 kind = INTEGER
                 behind = np.int64(0)
                 plain = True
                 value = np.uint64(0)
-                if first + 24 <= size:
+                want = np.int64(item_at(read_as, node)) if node >= 0 else np.int64(NO_NUMBER)
+                if want == NO_NUMBER:
+                    # Only where it ends.
+                    if first + 65 <= size:
+                        others = ~digit_mask(buf, first)
+                        digits = trailing_zeros(others)
+                        stop = first + digits
+                        if byte_at(buf, stop) == 46:
+                            kind = FRACTION
+                            behind = trailing_zeros(others & ((~np.uint64(1)) << np.uint64(digits & 63))) - digits - 1
+                            stop += behind + 1
+                            if behind == 0:
+                                stop = np.int64(-1)
+                        if (
+                            digits == 0
+                            or digits + behind >= 63
+                            or (digits > 1 and byte_at(buf, first) == 48)
+                            or byte_at(buf, stop) | 32 == 101
+                        ):
+                            stop = np.int64(-1)
+                elif first + 24 <= size:
+                    # Most numbers have up to 7 digits, and perhaps as many behind a point.
                     word = load_word(buf, first)
                     digits = digit_count(word)
                     if (digits == 1 or byte_at(buf, first) != 48) and 0 < digits < 8:
@@ -398,7 +419,6 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                     place = item_at(base, node) + instance
                     if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
                         _forget(tree, room, node, instance)
-                    want = item_at(read_as, node)
                     known = False
                     if want != NO_NUMBER and plain:
                         word, known = _as_number(want, c == 45, kind, value, behind)
@@ -448,8 +468,9 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                     put_item(starts, place, at)
                     inner_node = np.int64(item_at(map_key, node) if c == OPEN_BRACE else item_at(element, node))
                     if inner_node >= 0:
-                        firsts[list_base[node] + instance] = used[item_at(level_of, inner_node)]
-                        lengths[list_base[node] + instance] = 0
+                        place = item_at(list_base, node) + instance
+                        put_item(firsts, place, item_at(used, item_at(level_of, inner_node)))
+                        put_item(lengths, place, 0)
                 elif node < lowest:
                     lowest = node
                 at += 1
@@ -529,12 +550,13 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                     node = inner_node
                     if inner_node >= 0:
                         list_level = np.int64(item_at(level_of, inner_node))
-                        instance = used[list_level]
-                        if instance == capacity[list_level]:
+                        instance = item_at(used, list_level)
+                        if instance == item_at(capacity, list_level):
                             full = list_level
                             break
-                        used[list_level] += 1
-                        lengths[list_base[open_node] + open_instance] += 1
+                        put_item(used, list_level, instance + 1)
+                        place = item_at(list_base, open_node) + open_instance
+                        put_item(lengths, place, item_at(lengths, place) + 1)
                     fresh = False
                     value_due = True
                     continue
@@ -556,12 +578,13 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                 node = np.int64(-1)
                 if inner_node >= 0:
                     list_level = np.int64(item_at(level_of, inner_node))
-                    instance = used[list_level]
-                    if instance == capacity[list_level]:
+                    instance = item_at(used, list_level)
+                    if instance == item_at(capacity, list_level):
                         full = list_level
                         break
-                    used[list_level] += 1
-                    lengths[list_base[open_node] + open_instance] += 1
+                    put_item(used, list_level, instance + 1)
+                    place = item_at(list_base, open_node) + open_instance
+                    put_item(lengths, place, item_at(lengths, place) + 1)
                     place = item_at(base, inner_node) + instance
                     put_item(kinds, place, TEXT)
                     put_item(starts, place, name - 1)

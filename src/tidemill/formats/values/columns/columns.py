@@ -261,6 +261,10 @@ class _Layout:
         Bytes of a value as it is parsed; 0 for a text.
     texts : ndarray of int64
         Which columns are texts.
+    offsets : ndarray of int64
+        1 for a text, else 0.
+    numbers : ndarray of int64
+        Those of the columns, from 0 on.
     """
 
     kinds: tuple[ValueKind, ...]
@@ -268,6 +272,8 @@ class _Layout:
     addresses: npt.NDArray[np.uint64]
     widths: npt.NDArray[np.int64]
     texts: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=256)
@@ -280,6 +286,8 @@ def _layout(kinds: tuple[ValueKind, ...]) -> _Layout:
         addresses,
         np.array([0 if kind.is_text else kind.words * np.dtype(kind.dtype).itemsize for kind in kinds], np.int64),
         np.flatnonzero([kind.is_text for kind in kinds]),
+        np.array([kind.is_text for kind in kinds], np.int64),
+        np.arange(len(kinds)),
     )
 
 
@@ -299,20 +307,21 @@ class _Outputs:
         self._kinds = layout.kinds
         self._rows = rows
         self._status = np.empty((count, rows), np.uint8)
-        lengths = np.zeros(2 * count, np.int64)
-        lengths[:count] = layout.widths * rows + sizes
-        lengths[layout.texts] += SLACK
-        lengths[count + layout.texts] = 4 * (rows + 1)
-        ends = np.cumsum(lengths + _ALIGNMENT - 1 & -_ALIGNMENT)
-        places = np.zeros(2 * count, np.int64)
-        places[1:] = ends[:-1]
+        lengths = layout.widths * rows + sizes
+        if layout.texts.size:
+            lengths[layout.texts] += SLACK
+            lengths = np.concatenate([lengths, layout.offsets * 4 * (rows + 1)])
+        lengths = lengths + _ALIGNMENT - 1 & -_ALIGNMENT
+        ends = lengths.cumsum()
+        places = ends - lengths
         self._memory = pa.allocate_buffer(int(ends[-1]))
         self._places = places.tolist()
         self.addresses = layout.addresses.copy()
-        starts = places.astype(np.uint64) + np.uint64(self._memory.address)
-        self.addresses[:, blocks.OUT] = starts[:count]
-        self.addresses[:, blocks.OFFSETS] = starts[count:]
-        self.addresses[:, blocks.STATUS] = self._status.ctypes.data + rows * np.arange(count)
+        places += self._memory.address
+        self.addresses[:, blocks.OUT] = places[:count]
+        if layout.texts.size:
+            self.addresses[:, blocks.OFFSETS] = places[count:]
+        self.addresses[:, blocks.STATUS] = self._status.ctypes.data + rows * layout.numbers
         self.totals = np.zeros((count, blocks.TOTALS), np.int64)
 
     def column(self, slot: int, fields: _Fields) -> ParsedColumn:
