@@ -378,10 +378,9 @@ def walk_records(buf, at, row, extents, max_depth, tree, room, records):
                             kind = FRACTION
                             behind = trailing_zeros(others & ((~np.uint64(1)) << np.uint64(digits & 63))) - digits - 1
                             stop += behind + 1
-                            if behind == 0:
-                                stop = np.int64(-1)
                         if (
                             digits == 0
+                            or (kind == FRACTION and behind == 0)
                             or digits + behind >= 63
                             or (digits > 1 and byte_at(buf, first) == 48)
                             or byte_at(buf, stop) | 32 == 101
