@@ -23,7 +23,7 @@ from benchmarks.measuring import heading, table, verdict
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.index import MARK_SLACK, find_marks
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.text.line_ends import scan_row_ends
+from tidemill.formats.text.line_ends import OPEN, scan_row_ends
 from tidemill.formats.values.numbers.digits import digits_value, word_value
 from tidemill.formats.values.numbers.floats import _short_decimal
 from tidemill.kernels.byte_masks import load_word
@@ -101,7 +101,7 @@ def main() -> None:
             spent["blocks"] += time.process_time() - begin
             begin = time.process_time()
             marks = np.empty(rows * len(types) + MARK_SLACK, np.int32)
-            find_marks(data, 0, ord(","), -1, 0, marks, np.empty(rows + MARK_SLACK, np.int32))
+            find_marks(data, 0, ord(","), -1, 0, OPEN, 0, marks, 0, np.empty(rows + MARK_SLACK, np.int32), 0)
             ints, doubles = np.empty((8, rows), np.int64), np.empty((8, rows), np.float64)
             wrong = generated(data, marks, rows, ints, doubles, powers)
             spent["generated"] += time.process_time() - begin

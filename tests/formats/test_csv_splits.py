@@ -8,6 +8,7 @@ from csv_reading import as_table, columns, feed_split, read, read_in_splits
 from tests.formats.csv_plain_table import plain_table
 
 from tidemill.formats.csv.format import CsvFormat
+from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.text.quote_guess import WINDOW, guess_in_quotes
 
 SCHEMA = columns(a=pa.string(), b=pa.string())
@@ -157,3 +158,28 @@ def test_an_end_beyond_the_file_is_its_end():
     reader = CsvFormat().reader(SCHEMA, {}, ["a"])
     split = reader.split(start=0, end=10**9, file_size=len(data), in_quotes=False, header=None)
     assert as_table(feed_split(split, data)).rows == (("1",), ("2",))
+
+
+@pytest.mark.parametrize(("start", "by_marks"), [(0, 10), (777, 9)])
+def test_rows_and_fields_are_found_in_one_pass(monkeypatch, start, by_marks):
+    """The buffer with the beginning of a split is looked at twice, no other one."""
+    built: list[str] = []
+    for name in ("build", "build_marked"):
+        method = getattr(RowBuilder, name)
+
+        def noting(self, data, *others, name=name, method=method):
+            if data.size:
+                built.append(name)
+            return method(self, data, *others)
+
+        monkeypatch.setattr(RowBuilder, name, noting)
+    data = b"".join(b'%d,"text, %d"\r\n' % (i, i) for i in range(1000))
+    end = len(data)
+    split = split_of(data, start, end, False)
+    step = (end - start) // 10 + 1
+    rows = []
+    for at in range(split.read_from, end, step):
+        rows += split.feed(data[at : at + step], at + step >= end).batch.to_pylist()
+    first = data[:start].count(b"\n") + (start > 0)
+    assert [tuple(row.values()) for row in rows] == [(str(i), f"text, {i}") for i in range(first, 1000)]
+    assert (built.count("build"), built.count("build_marked")) == (10 - by_marks, by_marks)

@@ -13,7 +13,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, careful_block
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, TEXT, careful_block
 from tidemill.kernels.byte_masks import (
     COMPRESSES,
     block_mask,
@@ -35,42 +35,42 @@ MARK_SLACK = 66
 
 
 @kernel
-def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
+def find_marks(buf, begin, separator, quote, leading, state, shift, marks, count, line_ends, lines):
     """Find the separators and line ends outside quotes.
 
     Parameters
     ----------
     buf : ndarray of uint8
-        Complete rows; the end of the buffer ends the last one even without a newline, or inside an open quote.
     begin : int
-        First byte to read, where a row begins.
+        First byte to read.
     separator, quote : int
         Bytes; the quote may be ``NO_BYTE``.
-    leading : int
+    leading, state : int
         As in :func:`~tidemill.formats.text.line_ends.scan_row_ends`.
+    shift : int
+        What to add to offsets.
     marks, line_ends : ndarray of int32
-        Receive offsets, ascending: of all, and of line ends; the size of the buffer stands for the end of a row without
-        a newline. Each has ``MARK_SLACK`` more room than it needs.
+        Receive offsets, ascending: of all, and of line ends. Each has ``MARK_SLACK`` more room than it needs.
+    count, lines : int
+        How many each holds already.
 
     Returns
     -------
     tuple of int
-        Number of marks, of line ends among them, and of these behind a carriage return; -1 for the first when the room
-        does not do.
+        Number of marks and of line ends that they hold then, number of line ends found behind a carriage return, of
+        quotes, and the state behind the last byte; -1 for the first when the room does not do.
     """
     size = np.int64(buf.size)
     room = np.int64(marks.size) - MARK_SLACK
     line_room = np.int64(line_ends.size) - MARK_SLACK
     returns = np.int64(0)
     last_return = np.uint64(0)
-    count = np.int64(0)
-    lines = np.int64(0)
-    carry = np.uint64(0)
-    state = np.int64(OPEN)
+    all_quotes = np.int64(0)
+    carry = _ALL if state == QUOTED else np.uint64(0)
     known_at = np.int64(begin)
     for base in range(begin, size, 64):
         if count > room or lines > line_room:
-            return np.int64(-1), lines, returns
+            return np.int64(-1), lines, returns, all_quotes, state
         if base + 64 <= size:
             newlines = equal_mask(buf, base, NEWLINE)
             found = newlines | equal_mask(buf, base, separator)
@@ -80,6 +80,7 @@ def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
         if quote >= 0:
             quotes = block_mask(buf, base, size, quote)
             if quotes != 0 or leading != 0:
+                all_quotes += count_bits(quotes)
                 quoted = prefix_xor(quotes) ^ carry
                 misplaced = quotes & quoted & ~((found | quotes) << _ONE)
                 carry_in = carry
@@ -102,13 +103,13 @@ def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
             returns += count_bits(newlines & (returned << _ONE | last_return))
             if COMPRESSES:
                 if count_bits(newlines) <= 16:
-                    put_16_places(line_ends, lines, base, newlines)
+                    put_16_places(line_ends, lines, base + shift, newlines)
                 else:
-                    put_64_places(line_ends, lines, base, newlines)
+                    put_64_places(line_ends, lines, base + shift, newlines)
                 lines += count_bits(newlines)
             else:
                 while newlines != 0:
-                    line_ends[lines] = base + trailing_zeros(newlines)
+                    line_ends[lines] = base + shift + trailing_zeros(newlines)
                     newlines &= newlines - _ONE
                     lines += 1
         last_return = returned >> np.uint64(63)
@@ -116,25 +117,24 @@ def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
         count += count_bits(found)
         if COMPRESSES:
             if count - ahead <= 16:
-                put_16_places(marks, ahead, base, found)
+                put_16_places(marks, ahead, base + shift, found)
             else:
-                put_64_places(marks, ahead, base, found)
+                put_64_places(marks, ahead, base + shift, found)
             continue
         # Eight at once and no branch between them; what is noted beyond the last is overwritten.
         while True:
             for k in range(8):
-                marks[ahead + k] = base + trailing_zeros(found)
+                marks[ahead + k] = base + shift + trailing_zeros(found)
                 found &= found - _ONE
             ahead += 8
             if ahead >= count:
                 break
-    if size > begin and (carry != 0 or byte_at(buf, size - 1) != NEWLINE):
-        marks[count] = size
-        line_ends[lines] = size
-        returns += np.int64(carry == 0 and byte_at(buf, size - 1) == CARRIAGE_RETURN)
-        count += 1
-        lines += 1
-    return count, lines, returns
+    if carry != 0:
+        state = np.int64(QUOTED)
+    elif size > begin and known_at < size:
+        c = byte_at(buf, size - 1)
+        state = np.int64(OPEN if c in (separator, NEWLINE, quote) else TEXT)
+    return count, lines, returns, all_quotes, np.int64(state)
 
 
 @kernel

@@ -8,6 +8,7 @@ from copy import copy
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.csv.changes import change_builder
 from tidemill.formats.csv.header import Layout, has_header, layout_by_header, layout_by_position
+from tidemill.formats.csv.marking import MarkingSplitReader
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.rows import Rescuer, RowBuilder
 from tidemill.formats.messages import Deletions
@@ -64,6 +65,8 @@ class CsvRowReader:
         builder = RowBuilder(self._options, layout, self._columns, self._needed, self._filter, rescue=self._rescue)
         if self._deletes is not None:
             builder = change_builder(builder, self._deletes)
+        if self._options.multi_line and self._options.delimiters is None:
+            return MarkingSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
         return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
     def layout(self, header: bytes | None, file_size: int, start: int, end: int) -> Layout:

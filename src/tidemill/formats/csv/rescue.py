@@ -229,7 +229,7 @@ def further_fields(builder: RowBuilder, read: ReadRows, rows: npt.NDArray[np.int
         most = int(further[scale == group].max())
         slot_of = np.concatenate([np.full(width, -1, np.int32), np.arange(most, dtype=np.int32)])
         data = _gathered(builder, read, chosen)
-        fields = index_buffer(data, 0, builder.options, chosen.size + 1, read.fields.has_quotes, 0, slot_of)
+        fields = index_buffer(data, 0, 0, builder.options, chosen.size + 1, read.fields.has_quotes, slot_of)
         assert fields.row_starts.size == chosen.size, "a row is one row when it stands alone"
         texts, plain = plain_texts(data, fields, builder.options, [pa.binary()] * most)
         offsets = plain.offsets()

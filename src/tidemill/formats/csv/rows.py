@@ -18,7 +18,7 @@ from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.row_ends import bare_return, holds, row_end, rows_with_returns
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
-from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields
+from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields, Marks, Offsets
 from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.rows.row_filter import WORTHWHILE, RowFilter
 from tidemill.formats.text.delimiters import Delimiters
@@ -128,7 +128,17 @@ class RowBuilder:
         check_size(data.size, position)
         if not self.options.multi_line and self.options.quote != NO_BYTE:
             quotes = bool(holds(data, self.options.quote))  # who finds lines does not look for quotes
-        fields = self.index(data, position, row_ends, quotes)
+        return self._build(data, position, self.index(data, position, row_ends, quotes), quotes, unterminated)
+
+    def build_marked(self, data: Bytes, position: int, quotes: bool, marks: Marks) -> Rows:
+        """What :meth:`build` makes, of a buffer whose marks are known, and in which rows may span lines."""
+        check_size(data.size, position)
+        row_ends, slot_of = marks.line_ends.size, self._slot_of
+        begins = self._begins(data, position)
+        fields = index_buffer(data, *begins, self.options, row_ends, quotes, slot_of, marks)
+        return self._build(data, position, fields, quotes, False)
+
+    def _build(self, data: Bytes, position: int, fields: Fields, quotes: bool, unterminated: bool) -> Rows:
         if unterminated and self._reaches_end(data, position, fields):
             fields = fields.offsets()
             self._clear_last_row(fields)
@@ -216,17 +226,24 @@ class RowBuilder:
 
         A format of other lines need define only this (``examples/fixed_width.py``).
         """
+        slot_of = self._slot_of
         if field >= 0:
             slot_of = np.full(field + 1, -1, np.int32)
             slot_of[field] = 0
-        else:
-            slot_of = np.full(self.layout.width, -1, np.int32)
-            for slot, column in enumerate(self.columns):
-                slot_of[self.layout.field_of[column.ordinal]] = slot
+        return index_buffer(data, *self._begins(data, position), self.options, row_ends, quotes, slot_of)
+
+    @cached_property
+    def _slot_of(self) -> Offsets:
+        """For each field of the file its place among the columns, or -1."""
+        slot_of = np.full(self.layout.width, -1, np.int32)
+        for slot, column in enumerate(self.columns):
+            slot_of[self.layout.field_of[column.ordinal]] = slot
+        return slot_of
+
+    def _begins(self, data: Bytes, position: int) -> tuple[int, int]:
+        """The first byte to read of a buffer, and the first one that is not of the header."""
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
-        begin = len(BYTE_ORDER_MARK) if marked else 0
-        skip_before = max(0, min(self.layout.data_start - position, data.size))
-        return index_buffer(data, begin, self.options, row_ends, quotes, skip_before, slot_of)
+        return len(BYTE_ORDER_MARK) if marked else 0, max(0, min(self.layout.data_start - position, data.size))
 
     def line_flaws(self, data: Bytes, position: int, fields: Fields) -> list[Flaws]:
         """What is wrong with rows as a whole beside the number of their fields, whatever columns are needed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # mypy: allow-untyped-defs
 import numpy as np
@@ -12,6 +13,23 @@ from tidemill.kernels.byte_masks import byte_at, item_at, kernel
 
 Offsets = npt.NDArray[np.int32]
 _CARRIAGE_RETURN = 13
+
+
+class Marks(NamedTuple):
+    """Where fields and rows end in a buffer of complete rows.
+
+    Attributes
+    ----------
+    marks, line_ends : ndarray of int32
+        Separators and line ends outside quotes, and line ends alone; the size of the buffer stands for the end of a row
+        without a newline. Hazard: both are valid until the rows of the buffer are made.
+    crlf : bool
+        Whether a carriage return may stand before any of the line ends.
+    """
+
+    marks: Offsets
+    line_ends: Offsets
+    crlf: bool
 
 
 @dataclass(frozen=True)

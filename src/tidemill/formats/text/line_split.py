@@ -250,9 +250,7 @@ class LineSplitReader:
         self._offset += view.size
         cut = self._cut(view, base)
         mark = self._behind_mark(view[:cut], base)
-        row_ends, first, last_end, quotes, self._state = scan_row_ends(
-            view[:cut], mark, self._separator, self._quote, self._leading, self._state
-        )
+        row_ends, first, last_end, quotes = self._scan(view[:cut], mark)
         if cut:
             self.quote_parity = int(self.assumed_in_quotes != (self._state == QUOTED))
         self._seen_quotes |= quotes > 0 or (cut < view.size and self._quote != NO_BYTE)
@@ -292,7 +290,18 @@ class LineSplitReader:
         self._row_start = base + ready
         if not self.done:
             self._keep(view[ready:])
-        return self.builder.build(data, position, row_ends, has_quotes, unterminated)
+        return self._build(data, position, row_ends, has_quotes, unterminated)
+
+    def _scan(self, view: Bytes, begin: int) -> tuple[int, int, int, int]:
+        """Look at bytes from ``begin`` on: number of row ends, the first one and the last one, number of quotes."""
+        row_ends, first, last, quotes, self._state = scan_row_ends(
+            view, begin, self._separator, self._quote, self._leading, self._state
+        )
+        return row_ends, first, last, quotes
+
+    def _build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
+        """Rows of complete lines; what is behind them in the buffer is kept already."""
+        return self.builder.build(data, position, row_ends, quotes, unterminated)
 
     def _cut(self, view: Bytes, base: int) -> int:
         """Where the split ends in the view."""

@@ -1,0 +1,124 @@
+"""Reads one split of a CSV file in one pass: what finds where rows end finds where fields end, too."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.formats.base import Rows
+from tidemill.formats.csv.index import MARK_SLACK, find_marks
+from tidemill.formats.csv.rows import RowBuilder
+from tidemill.formats.rows.field_index import Marks, Offsets
+from tidemill.formats.rows.malformed import check_size
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, Bytes
+from tidemill.formats.text.line_split import LineSplitReader, OpenRow
+
+_LIKELY = 4
+"""Most files have at least so many bytes a field, its separator among them."""
+
+
+class _Noted(NamedTuple):
+    """Marks of bytes that the reader has looked at, from where its open row starts.
+
+    Attributes
+    ----------
+    covered : int
+        How many bytes; -1 when there is no telling.
+    marks, lines : int
+        How many marks, and line ends among them.
+    crlf : bool
+        Whether a line end may stand behind a carriage return.
+    """
+
+    covered: int
+    marks: int
+    lines: int
+    crlf: bool
+
+
+_UNKNOWN = _Noted(-1, 0, 0, False)
+
+
+class MarkingSplitReader(LineSplitReader):
+    """A :class:`LineSplitReader` that hands its builder the marks of a buffer along with it.
+
+    While a row is open, its marks are kept as its bytes are. Where marks are not known (in front of the first row of
+    the split, in the buffer with its end, behind a row that another reader began) the builder looks for them itself.
+    """
+
+    def __init__(self, builder: RowBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
+        super().__init__(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+        self._builder = builder
+        self._width = max(builder.layout.width, 1)
+        self._marks = np.empty(0, np.int32)
+        self._line_ends = np.empty(0, np.int32)
+        self._noted = _Noted(0, 0, 0, False)
+        # The last byte that was looked at.
+        self._byte = -1
+
+    def pause(self) -> OpenRow:
+        """See :meth:`LineSplitReader.pause`."""
+        self._noted = _UNKNOWN
+        return super().pause()
+
+    def _scan(self, view: Bytes, begin: int) -> tuple[int, int, int, int]:
+        if self._row_start is None or self._noted.covered != self._pending_size:
+            self._noted = _UNKNOWN
+            return super()._scan(view, begin)
+        lines = self._noted.lines
+        quotes, self._state = self._note(view, begin, self._state)
+        found = self._noted.lines - lines
+        shift = self._noted.covered - view.size
+        if not found:
+            return 0, -1, -1, quotes
+        return found, int(self._line_ends[lines]) - shift, int(self._line_ends[self._noted.lines - 1]) - shift, quotes
+
+    def _note(self, view: Bytes, begin: int, state: int) -> tuple[int, int]:
+        """Note the marks of bytes behind those noted; returns the number of quotes, and the state behind them."""
+        covered, count, lines, crlf = self._noted
+        for size in (_LIKELY, 1):
+            fields = view.size // size
+            self._marks = _with_room(self._marks, count, fields)
+            self._line_ends = _with_room(self._line_ends, lines, fields // self._width if size > 1 else fields)
+            found, line_count, returns, quotes, behind = find_marks(
+                view, begin, self._separator, self._quote, self._leading, state, covered,
+                self._marks, count, self._line_ends, lines,
+            )  # fmt: skip
+            if found >= 0:
+                break
+        if view.size:
+            crlf |= returns > 0 or (self._byte == CARRIAGE_RETURN and view[0] == NEWLINE)
+            self._byte = int(view[-1])
+        self._noted = _Noted(covered + view.size, int(found), int(line_count), bool(crlf))
+        return int(quotes), int(behind)
+
+    def _build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
+        check_size(data.size, position)
+        covered, count, lines, crlf = self._noted
+        if data.size > covered or unterminated or not lines:
+            rows = super()._build(data, position, row_ends, quotes, unterminated)
+            self._noted, self._byte = _Noted(0, 0, 0, False), -1
+            for rest in self._pending:  # one piece at most, which begins with a row
+                self._note(rest, 0, OPEN)
+            return rows
+        behind = np.int32(data.size)
+        marked = int(np.searchsorted(self._marks[:count], behind))
+        marks, line_ends = self._marks[:marked], self._line_ends[:lines]
+        if data[-1] != NEWLINE:  # the file ends in a row without a newline
+            marks, line_ends = np.append(marks, behind), np.append(line_ends, behind)
+            crlf |= data[-1] == CARRIAGE_RETURN
+        rows = self._builder.build_marked(data, position, quotes, Marks(marks, line_ends, crlf))
+        self._marks[: count - marked] = self._marks[marked:count] - data.size
+        self._noted = _Noted(covered - data.size, count - marked, 0, crlf)  # an open row has no line end
+        return rows
+
+
+def _with_room(kept: Offsets, count: int, further: int) -> Offsets:
+    """What is kept, with room for further marks."""
+    wanted = count + further + MARK_SLACK
+    if wanted <= kept.size:
+        return kept
+    larger = np.empty(wanted, np.int32)
+    larger[:count] = kept[:count]
+    return larger
