@@ -34,11 +34,12 @@ import tidemill.formats
 from benchmarks.measuring import heading, table, verdict, workspace
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.rows import RowBuilder
+from tidemill.formats.reading.read_modes import DEFAULT_BUFFER
 from tidemill.formats.text.line_ends import NO_BYTE, scan_row_ends
 from tidemill.formats.values.field_text import TextRules
 from tidemill.schema import TIMESTAMP_NTZ, Field, Schema
 
-BUFFER = 1 << 20
+BUFFER = DEFAULT_BUFFER
 WIDE = 10_000
 """Columns of the widest table."""
 

@@ -26,7 +26,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import ZstdDecompressor, ZstdError
 
-BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 2 << 20
 """How many decoded bytes :meth:`Decoded.fill` gives at most."""
 
 MOST_DECODED = 1 << 44

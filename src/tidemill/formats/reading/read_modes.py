@@ -10,7 +10,7 @@ from tidemill.formats.base import FileRowReader, RowReader
 from tidemill.options.kinds import choice, number, size
 from tidemill.options.option import Option, OptionGroup, lowered
 
-DEFAULT_BUFFER = 1 << 20
+DEFAULT_BUFFER = 2 << 20
 DEFAULT_READS = 8
 MOST_BUFFER = 256 << 20
 _AHEAD = 2
@@ -19,7 +19,7 @@ READ_MODE = Option("readMode", choice("sync", "async"), "sync", "one read after 
 MAX_READS = Option(
     "maxConcurrentReads", number(1, 64), DEFAULT_READS, "reads of a split that are under way with `readMode 'async'`"
 )
-BUFFER_SIZE = Option("bufferSize", size(most="256m"), DEFAULT_BUFFER, "most bytes of one read", shown="1m")
+BUFFER_SIZE = Option("bufferSize", size(most="256m"), DEFAULT_BUFFER, "most bytes of one read", shown="2m")
 READ_OPTIONS = OptionGroup(
     "How files are read",
     "Tables over files of a format that reads a stream of bytes.",
@@ -53,7 +53,7 @@ class ReadMode:
 
 
 def parse_read_mode(options: Mapping[str, str]) -> ReadMode:
-    """``readMode`` (``sync`` unless given, or ``async``), ``maxConcurrentReads`` (8), ``bufferSize`` (1m).
+    """``readMode`` (``sync`` unless given, or ``async``), ``maxConcurrentReads`` (8), ``bufferSize`` (2m).
 
     Raises
     ------

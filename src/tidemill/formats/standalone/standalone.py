@@ -73,7 +73,7 @@ class OpenFormat:
         Returns
         -------
         pyarrow.Table
-            One chunk a buffer of 1 MiB, with the types of the schema.
+            One chunk a buffer of 2 MiB, with the types of the schema.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class OpenFormat:
         """The rows that each buffer completes, with their positions and what is malformed.
 
         Memory is that of one buffer (``buffer_bytes``, else the option ``bufferSize``), in ``readMode`` ``async`` of
-        two for each read under way. Where neither is given and more than 256 columns are read, buffers are put together
+        two for each read under way. Where neither is given and more than 512 columns are read, buffers are put together
         until they have 4 KiB for each column, at most 16 MiB, except in ``readMode`` ``async``.
 
         Other parameters and errors as :meth:`read`.
