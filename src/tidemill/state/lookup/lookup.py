@@ -190,7 +190,7 @@ def scan_prefix(
         elif len(rows):
             selected.append(run.take(rows))
     if not selected:
-        columns = tuple(pa.array([], type_) for type_ in _types(runs, value_types))
+        columns = tuple(pa.nulls(0, cast("Any", type_)) for type_ in _types(runs, value_types))
         return np.empty(0, np.int64), Rows(Keys.empty(), columns)
     merged = merge(selected, ops, drop_zero)
     keys = merged.keys

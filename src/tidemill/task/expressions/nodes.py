@@ -83,7 +83,10 @@ class Call:
 
     def option(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default``."""
-        return dict(self.options).get(name, default)
+        for key, value in self.options:
+            if key == name:
+                return value
+        return default
 
     @property
     def plain(self) -> int:
