@@ -6,12 +6,18 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.local_jobs import all_local
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.durability.checkpoints import Checkpoints
+from tidemill.runtime.spark.session import create_session
 from tidemill.sources.cleaning import files as clean_files
 
 SETTINGS = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.1, listing_seconds=0.0, epoch_bytes=100)
@@ -33,9 +39,10 @@ def die(*_: Any, **__: Any) -> Any:
 
 
 def main() -> None:
-    """Run epochs until killed at the point."""
+    """Run epochs, in this process, until killed at the point."""
     root, data, archive, point = sys.argv[1:]
-    mill = Mill(root, settings=SETTINGS)
+    settings = replace(SETTINGS, mode="jobs")  # files are cleaned by this process: workers would only cost time
+    mill = all_local(Mill(root, spark=create_session(settings), settings=settings))
     mill.script(script(data, archive))
     moved, publish, done = clean_files._moved, Checkpoints._publish, [0]
 
