@@ -44,7 +44,7 @@ def main() -> None:
     settings = replace(SETTINGS, mode="jobs")  # files are cleaned by this process: workers would only cost time
     mill = all_local(Mill(root, spark=create_session(settings), settings=settings))
     mill.script(script(data, archive))
-    moved, publish, done = clean_files._moved, Checkpoints._publish, [0]
+    moved, publish, unlink, done = clean_files._moved, Checkpoints._publish, Path.unlink, [0]
 
     def counted(what: Any, after: int) -> Any:
         def call(*given: Any) -> Any:
@@ -53,12 +53,15 @@ def main() -> None:
 
         return call
 
+    def in_data(path: Path, *given: Any, **more: Any) -> Any:
+        return die() if path.is_relative_to(data) else unlink(path, *given, **more)
+
     if point == "before durable":
         Checkpoints._publish = counted(publish, 1)  # type: ignore[method-assign]
     elif point == "between files":
         clean_files._moved = counted(moved, 2)
     elif point == "within a file":
-        Path.unlink = die  # type: ignore[method-assign]
+        Path.unlink = in_data  # type: ignore[method-assign]
     while True:
         mill.advance()
         if point == "sealed" and mill.epoch >= 3:
