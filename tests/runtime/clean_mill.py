@@ -6,12 +6,18 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.local_jobs import all_local
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.durability.checkpoints import Checkpoints
+from tidemill.runtime.spark.session import create_session
 from tidemill.sources.cleaning import files as clean_files
 
 SETTINGS = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.1, listing_seconds=0.0, epoch_bytes=100)
@@ -33,11 +39,12 @@ def die(*_: Any, **__: Any) -> Any:
 
 
 def main() -> None:
-    """Run epochs until killed at the point."""
+    """Run epochs, in this process, until killed at the point."""
     root, data, archive, point = sys.argv[1:]
-    mill = Mill(root, settings=SETTINGS)
+    settings = replace(SETTINGS, mode="jobs")  # files are cleaned by this process: workers would only cost time
+    mill = all_local(Mill(root, spark=create_session(settings), settings=settings))
     mill.script(script(data, archive))
-    moved, publish, done = clean_files._moved, Checkpoints._publish, [0]
+    moved, publish, unlink, done = clean_files._moved, Checkpoints._publish, Path.unlink, [0]
 
     def counted(what: Any, after: int) -> Any:
         def call(*given: Any) -> Any:
@@ -46,12 +53,15 @@ def main() -> None:
 
         return call
 
+    def in_data(path: Path, *given: Any, **more: Any) -> Any:
+        return die() if path.is_relative_to(data) else unlink(path, *given, **more)
+
     if point == "before durable":
         Checkpoints._publish = counted(publish, 1)  # type: ignore[method-assign]
     elif point == "between files":
         clean_files._moved = counted(moved, 2)
     elif point == "within a file":
-        Path.unlink = die  # type: ignore[method-assign]
+        Path.unlink = in_data  # type: ignore[method-assign]
     while True:
         mill.advance()
         if point == "sealed" and mill.epoch >= 3:

@@ -6,6 +6,7 @@ After each epoch it prints how many rows there are.
 from __future__ import annotations
 
 import sys
+import time
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
@@ -29,7 +30,9 @@ def main() -> None:
     sink = rate.select("value").writeStream.option("checkpointLocation", checkpoint)
     query = sink.foreachBatch(mill.ingest("t")).start()
     while query.isActive:
-        if mill.advance() is not None:
+        if mill.advance() is None:
+            time.sleep(0.01)
+        else:
             print(mill.count("v"), flush=True)
 
 

@@ -1,9 +1,10 @@
-"""A resident mill with exchanges on a Spark of its own, beside Spark's own answers; workers are killed meanwhile.
+"""A resident mill with exchanges on a Spark of its own, whose views are kept; workers are killed meanwhile.
 
 ``python resident_process.py DIRECTORY SEED EPOCHS PLACE`` prints JSON: per epoch whether it was resident, whether
-workers were killed before it, as they are before the last, and its warnings. It ends with an error as soon as a view is
-not what Spark says. PLACE is ``local`` with two tasks for two partitions, or ``hosts``: two executors of a cluster,
-which take themselves for hosts of their own, with a task each for three partitions.
+workers were killed before it, as they are before the last, and its warnings. Below ``DIRECTORY/kept`` each epoch has a
+directory with its views, and with links to the files that had come until then. PLACE is ``local`` with two tasks for
+two partitions, or ``hosts``: two executors of a cluster, which take themselves for hosts of their own, with a task each
+for three partitions.
 """
 
 from __future__ import annotations
@@ -11,26 +12,20 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import sys
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from benchmarks import own_host_daemon
 
 import tidemill as tm
 from python_workers import kill_workers
 from tidemill.runtime.job.resident_epochs import ResidentEpochs
-from tidemill.testing import assert_same_rows
-
-ONE_TASK = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""What Spark would compile for an answer, and its tasks, cost more than the answer."""
+from tidemill.runtime.spark.java_archive import class_path, java_options
 
 VIEWS = {
     "sums": "SELECT k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m FROM t GROUP BY k",
@@ -47,9 +42,11 @@ def options(hosts: bool) -> dict[str, Any]:
     return {
         "master": own_host_daemon.MASTER,
         "partitions": 3,
-        "spark_conf": {
+        "spark_conf": {  # with its classes in this order, Java takes the archive of them
             **own_host_daemon.spark_conf(),
-            "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+            "spark.driver.extraClassPath": class_path(),
+            "spark.executor.extraClassPath": class_path(),
+            "spark.executor.extraJavaOptions": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {java_options()}",
         },
     }
 
@@ -82,7 +79,7 @@ def main(directory: str, seed: str, epochs: str, where: str) -> None:
             told.append({"resident": report.resident, "killed": killed, "warnings": warnings})
             if killed:
                 begin(mill, place)
-            _compare(mill, place)
+            _keep(mill, place, number)
     print(json.dumps(told))
 
 
@@ -99,18 +96,13 @@ def begin(mill: tm.Mill, place: Path) -> None:
     raise AssertionError(f"no tasks: {jobs._shared.failure}")
 
 
-def _compare(mill: tm.Mill, place: Path) -> None:
-    """All views against Spark's answers over the same files."""
-    spark = mill.spark.newSession()
-    for setting, value in ONE_TASK.items():
-        spark.conf.set(setting, value)
+def _keep(mill: tm.Mill, place: Path, epoch: int) -> None:
+    """What the views are now, and the files that they are made of, for who compares them."""
+    kept = place / "kept" / str(epoch)
     for name in ("t", "u"):
-        rows = spark.read.schema("k INT, v BIGINT").csv(str(place / name)).toArrow()
-        spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)  # each file is read once
-    for name, query in VIEWS.items():
-        expected = spark.sql(query)
-        expected.createOrReplaceTempView(name)
-        assert_same_rows(mill.read(name), expected.toArrow(), name)
+        shutil.copytree(place / name, kept / name, copy_function=os.link)
+    for name in VIEWS:
+        pq.write_table(mill.read(name), kept / f"{name}.parquet")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ CREATE MATERIALIZED VIEW sums AS SELECT k, COUNT(*) AS n, SUM(id) AS total, MAX(
 
 def frame(spark: SparkSession, first: int, count: int) -> DataFrame:
     """Rows of all types; names in another case and order than the table's."""
-    return spark.range(first, first + count, numPartitions=3).selectExpr(
+    return spark.range(first, first + count, numPartitions=2).selectExpr(
         "transform(sequence(1, CAST(id % 3 AS INT) + 1), i -> concat('tag', i)) AS tags",
         "CAST(id % 7 AS INT) AS K",
         "IF(id % 5 = 0, NULL, concat('s', id)) AS s",
@@ -229,7 +229,7 @@ def test_what_cannot_be_deleted_stays_one_batch(
         with monkeypatch.context() as patch:
             patch.setattr(Objects, name, change)
             for _ in range(4):
-                mill.ingest("t", query="q")(spark.range(10), number)
+                mill.ingest("t", query="q")(spark.range(0, 10, numPartitions=2), number)
                 drain(mill)
                 mill.checkpoint()
                 number += 1
@@ -244,7 +244,7 @@ def test_what_cannot_be_deleted_stays_one_batch(
     os.utime(data / "attempt", (0, 0))
     mill = mill_factory()
     for _ in range(3):
-        mill.ingest("t", query="q")(spark.range(10), number)
+        mill.ingest("t", query="q")(spark.range(0, 10, numPartitions=2), number)
         drain(mill)
         mill.checkpoint()
         number += 1
@@ -313,7 +313,7 @@ def test_kills_while_batches_are_deleted(
         before = opened.count("v")
         assert before >= 30
         add = opened.ingest("t", query="q")
-        assert sum(add(spark.range(n * 10, n * 10 + 10), n) for n in range(6)) == 60 - before
+        assert sum(add(spark.range(n * 10, n * 10 + 10, numPartitions=2), n) for n in range(6)) == 60 - before
         drain(opened)
         assert sorted(r["id"] for r in opened.read("v").to_pylist()) == list(range(60))
         opened.close()
@@ -463,8 +463,8 @@ def test_upserts_in_the_order_of_batches(spark: SparkSession, mill_factory: Mill
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
     add = mill.ingest("t", query="changes")
     for number in range(12):
-        add(spark.range(6).selectExpr("id", f"{number} AS v", "'I' AS op"), number)
-    add(spark.range(2).selectExpr("id", "0 AS v", "'D' AS op"), 12)
+        add(spark.range(0, 6, numPartitions=2).selectExpr("id", f"{number} AS v", "'I' AS op"), number)
+    add(spark.range(0, 2, numPartitions=2).selectExpr("id", "0 AS v", "'D' AS op"), 12)
     drain(mill)
     assert rows(mill, "v") == Counter(repr((i, 11)) for i in range(2, 6))
 

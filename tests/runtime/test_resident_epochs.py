@@ -17,10 +17,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from job_status import jobs_so_far
 from pyspark.sql import SparkSession
 from resident_mill import stage_of, wait_for_tasks
+from resident_process import VIEWS
 
 from mill_factory import MillFactory
 from python_workers import kill_workers
@@ -36,6 +38,7 @@ from tidemill.runtime.spark.messages import LostError
 from tidemill.runtime.spark.resident_slots import ResidentSlots, resident_slots
 from tidemill.runtime.spark.resident_stage import ResidentStage
 from tidemill.runtime.spark.session import full_master, local_slots
+from tidemill.testing import assert_same_rows
 
 SMALL = {"mode": "resident", "small_epoch_bytes": 1 << 20}
 
@@ -408,8 +411,11 @@ def test_a_stranger_is_not_taken_for_a_task(mill_factory: MillFactory, tmp_path:
 
 
 @pytest.mark.parametrize("where", ["local", "hosts"])
-def test_several_partitions_with_exchanges(tmp_path: Path, seed: int, where: str) -> None:
-    """In a process of its own, where Spark has slots for two tasks that stay; workers are killed."""
+def test_several_partitions_with_exchanges(spark: SparkSession, tmp_path: Path, seed: int, where: str) -> None:
+    """In a process of its own, where Spark has slots for two tasks that stay; workers are killed.
+
+    After every epoch views are what Spark says of the same files.
+    """
     script, epochs = Path(__file__).with_name("resident_process.py"), 5 if "TIDEMILL_CHAOS" in os.environ else 3
     tests = script.parent.parent
     places = os.pathsep.join([str(tests), str(tests.parent), os.environ.get("PYTHONPATH", "")])
@@ -427,6 +433,16 @@ def test_several_partitions_with_exchanges(tmp_path: Path, seed: int, where: str
     assert all(t["resident"] and not t["warnings"] for t in told if not t["killed"]), told
     assert all(not t["warnings"] or (not t["resident"] and t["warnings"] == ["TM1042"]) for t in told), told
     assert told[-1]["killed"]
+    for epoch in range(epochs):
+        kept = tmp_path / "kept" / str(epoch)
+        for name in ("t", "u"):
+            rows = spark.read.schema("k INT, v BIGINT").csv(str(kept / name)).toArrow()
+            spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)  # each file is read once
+        for name, query in VIEWS.items():
+            expected = spark.sql(query)
+            expected.createOrReplaceTempView(name)
+            assert_same_rows(pq.read_table(kept / f"{name}.parquet"), expected.toArrow(), f"{name}, epoch {epoch}")
+    assert expected.count() > 0
 
 
 # -- slots ------------------------------------------------------------------------------------------------

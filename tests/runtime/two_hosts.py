@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks import own_host_daemon
 
 import tidemill as tm
+from tidemill.runtime.spark.java_archive import class_path, java_options
 
 
 def main(directory: Path) -> None:
@@ -29,7 +30,9 @@ def main(directory: Path) -> None:
         buffer_directory=str(directory / "hosts" / "{host}"),
         spark_conf={
             **own_host_daemon.spark_conf(),
-            "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+            "spark.driver.extraClassPath": class_path(),  # in this order, Java takes the archive of classes
+            "spark.executor.extraClassPath": class_path(),
+            "spark.executor.extraJavaOptions": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {java_options()}",
             "spark.locality.wait": "0s",
         },
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from site_of_orders import Site, Watched
 
 VIEW = "views/spending"
@@ -302,15 +303,27 @@ def test_motion_is_reduced_where_it_is_asked_for(site: Site, watched: Watched) -
     assert came.evaluate("e => getComputedStyle(e).animationName") == "none"
 
 
+@pytest.fixture(scope="module")
+def phone(browser: Browser) -> Iterator[Watched]:
+    """A page of a phone's width, which loads one panel after the other."""
+    contexts: list[BrowserContext] = []
+    watched = Watched(browser, contexts)
+    watched.open(viewport={"width": 375, "height": 780})
+    yield watched
+    contexts[0].close()
+
+
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_phone_does_not_scroll_sideways(site: Site, watched: Watched, panel: str) -> None:
-    page = watched.open(viewport={"width": 375, "height": 780})
+def test_a_phone_does_not_scroll_sideways(site: Site, phone: Watched, panel: str) -> None:
+    (page,) = phone.pages
+    page.goto("about:blank")
     page.goto(f"{site.url}#/{panel}")
     expect(page.locator("main .box").first).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("Loading")
     assert page.evaluate("document.documentElement.scrollWidth") == 375
     link = page.locator("#navigation [aria-current]").bounding_box()
     assert link is not None and link["x"] >= 0 and link["x"] + link["width"] <= 375
+    assert phone.said == []
 
 
 def test_a_server_that_goes_away_and_comes_back(site: Site, watched: Watched) -> None:
