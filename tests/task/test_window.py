@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -71,40 +72,38 @@ def run(windows: WindowChanges, context: MemoryContext, text: str) -> dict[Row, 
 
 
 def in_frame(frame: Frame, rows: list[Row], i: int, order: list[Any], descending: bool) -> list[int]:
-    """Positions of the rows in the frame of row i; ``order`` places each row, equal for peers."""
+    """Positions of the rows in the frame of row i; ``order`` places each row, equal for peers, and ascends."""
     if frame.rows:
         low = 0 if frame.lower is None else i + int(str(frame.lower))
         high = len(rows) if frame.upper is None else i + int(str(frame.upper)) + 1
-        return [j for j in range(len(rows)) if low <= j < high]
+        return list(range(max(low, 0), min(high, len(rows))))
 
-    def inside(j: int, bound: Any, lower: bool) -> bool:
-        if bound is None:
-            return True
-        other = order[i]
-        if isinstance(bound, Call) and other[0] == 0:
+    def end(bound: Any) -> Any:
+        if isinstance(bound, Call) and order[i][0] == 0:
             literal = bound.args[1]
             assert isinstance(literal, Literal)
-            other = (0, other[1] + (-literal.value if descending else literal.value))
-        return bool(order[j] >= other if lower else order[j] <= other)
+            return (0, order[i][1] + (-literal.value if descending else literal.value))
+        return order[i]
 
-    return [j for j in range(len(rows)) if inside(j, frame.lower, True) and inside(j, frame.upper, False)]
+    low = 0 if frame.lower is None else bisect_left(order, end(frame.lower))
+    return list(range(low, len(rows) if frame.upper is None else bisect_right(order, end(frame.upper))))
 
 
 def twin(call: WindowCall, rows: list[Row], order: list[Any], i: int, descending: bool) -> Any:
     """One window function of row i."""
     n = len(rows)
-    before = sum(o < order[i] for o in order)
+    before = bisect_left(order, order[i])
     match call.function:
         case "row_number":
             return i + 1
         case "rank":
             return before + 1
         case "dense_rank":
-            return len({o for o in order if o < order[i]}) + 1
+            return len(set(order[:before])) + 1
         case "percent_rank":
             return before / (n - 1) if n > 1 else 0.0
         case "cume_dist":
-            return sum(o <= order[i] for o in order) / n
+            return bisect_right(order, order[i]) / n
         case "ntile":
             sizes = [n // call.number + (b < n % call.number) for b in range(call.number)]
             return next(b + 1 for b in range(call.number) if i < sum(sizes[: b + 1]))
