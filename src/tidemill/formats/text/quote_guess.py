@@ -31,6 +31,8 @@ def guess_in_quotes(
     data : bytes
         The byte before the one in question and what follows it.
     """
+    if quote not in data:  # in many files there is none, and an expression looks for it a hundred times as long
+        return False
     edges = tuple({bytes([separator]) if isinstance(separator, int) else separator, row_end, b"\n", b"\r"})
     one = re.escape(bytes([quote]))
     escaped = b"" if escape == NO_BYTE else re.escape(bytes([escape])) + b"(?s:.)|"
