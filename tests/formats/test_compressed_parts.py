@@ -114,7 +114,7 @@ def _ends(chance: random.Random, most: int) -> Iterator[int]:
 
 
 def test_the_end_of_a_part_in_the_last_buffer_is_not_the_end_of_the_file(tmp_path: Path) -> None:
-    lines = b"".join(b"%d,x\n" % i for i in range(400_000))
+    lines = b"".join(b"%d,x\n" % i for i in range(800_000))
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(lines))
     reader = open_format("csv", SCHEMA).reader()
@@ -123,7 +123,7 @@ def test_the_end_of_a_part_in_the_last_buffer_is_not_the_end_of_the_file(tmp_pat
     for end in (len(lines) - 9, len(lines) // BUFFER_BYTES * BUFFER_BYTES, len(lines) - len(b"399999,x\n")):
         first, *others = parts(path, reader, {}, iter((end, len(lines), len(lines) + 9)))
         assert first == [(i, "x") for i in range(len(first))]
-        assert [row for rows in others for row in rows] == [(i, "x") for i in range(len(first), 400_000)]
+        assert [row for rows in others for row in rows] == [(i, "x") for i in range(len(first), 800_000)]
         assert len(first) == lines[:end].count(b"\n") + (lines[end - 1 : end] != b"\n")
 
 
