@@ -12,6 +12,7 @@ import pytest
 from python_workers import kill_workers
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.epoch import coordinator
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.state.store import store as run_store
 
@@ -115,6 +116,28 @@ def test_epoch_after_a_loss_goes_back_and_reads_again(mill: Mill, given: Input, 
     mill.checkpoint()
     durable = Snapshot.open(mill._coordinator.objects.url)
     assert (sums(durable), sizes(durable)) == (given.sums(), given.sizes())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_mill_without_work_goes_back_too(
+    mill: Mill, given: Input, durable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Merges stay in the buffer behind a checkpoint, so readers need it when nothing arrives any more."""
+    monkeypatch.setattr(coordinator, "_LOOK_SECONDS", 0.0)
+    given.grow(8)
+    list(mill.drain())
+    if durable:
+        mill.checkpoint()
+    assert buffer_files(mill)
+    lose(mill)
+    with pytest.raises(TidemillError, match="TM1018"):
+        sums(mill)
+    reports = list(mill.drain())
+    warnings = [*mill.warnings(), *(warning for report in reports for warning in report.warnings)]
+    went_back = f"went back from epoch 12 to epoch {12 if durable else 2}"
+    assert [went_back in warning for warning in warnings if "TM1018" in warning] == [True]
+    assert (mill.epoch, len(reports)) == (12, 0 if durable else 10)
+    assert (sums(mill), sizes(mill)) == (given.sums(), given.sizes())
 
 
 def test_checkpoint_that_finds_a_loss(mill: Mill, given: Input) -> None:

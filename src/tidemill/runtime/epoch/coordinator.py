@@ -58,6 +58,7 @@ _LEAST_EPOCH_BYTES = 64 << 10
 _LOST_JOBS, _LOST_SECONDS = 3, 1.0
 """How often the job of an epoch is tried again whose workers were lost, and the seconds until then."""
 
+_LOOK_SECONDS = 5.0
 _MERGES_BEHIND = 8
 """Epochs wait for merges when a table has this many times the runs at which a merge begins."""
 
@@ -79,6 +80,7 @@ class Coordinator(CatalogStatements):
             self._jobs = ResidentEpochs(spark.sparkContext, look, self._jobs, self._warn)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._unanswered: list[TidemillError] = []
+        self._looked = 0.0
 
     def _retry_paused(self) -> None:
         """Begin to build views again whose pause is over."""
@@ -189,6 +191,7 @@ class Coordinator(CatalogStatements):
             if not splits and not snapshots and not begins and not self._intake.must_note:
                 self._not_begun.clear()
                 self._note_deliveries()
+                self._look_at_buffer()
                 return None
             times = [started, time.perf_counter()]
             if not self._not_begun:
@@ -223,6 +226,13 @@ class Coordinator(CatalogStatements):
             written = self._seal(run, failures)
         times.append(time.perf_counter())
         return replace(self._report(run, failures, written, times), warnings=evolution.row_warnings(run.results))
+
+    def _look_at_buffer(self) -> None:
+        """TM1018 where a file of the buffer is gone that readers of the newest epoch need; looked for now and then."""
+        now = time.monotonic()
+        if now >= self._looked + _LOOK_SECONDS:
+            self._looked = now
+            self.store.check_buffered(run for runs in self.version.tables.values() for run in runs)
 
     def _note_deliveries(self) -> None:
         """Make positions of sinks durable that have been reached since the last epoch."""

@@ -435,6 +435,12 @@ class RunStore:
         opened.verify()
         return len(opened.sections)
 
+    def check_buffered(self, runs: Iterable[Run]) -> None:
+        """TM1018 for the first file of this host's buffer that is gone; none is opened."""
+        for file in {run.file for run in runs if not run.is_durable}:
+            if host_of(file) == this_host() and not self.path(file).exists():
+                raise sst.missing(self.path(file))
+
     def reachable(self, file: str) -> bool:
         """Whether a file can probably be read on this host; it is not opened."""
         return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
