@@ -196,3 +196,10 @@ def test_malformed_rows_leave_their_neighbours_alone():
     table = read(data, PAIR, sizes=[97] * 400)
     assert [row for row in table.rows if row[0] is not None] == [(i, "ok") for i in range(200)]
     assert len(table.rows) == 400
+
+
+@pytest.mark.parametrize("data", [b"\r\r\n1\n", b"\n\r\r\n1\n"])
+@pytest.mark.parametrize("multi_line", ["true", "false"])
+def test_a_header_of_a_carriage_return_alone(data, multi_line):
+    with pytest.raises(FormatError, match="TM4010"):
+        read(data, columns(a=pa.int64()), {"header": "true", "multiLine": multi_line})

@@ -7,6 +7,7 @@ import pytest
 from csv_reading import as_table, columns, feed_split, read, read_in_splits
 from tests.formats.csv_plain_table import plain_table
 
+from tidemill.formats.csv import marking
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.text.quote_guess import WINDOW, guess_in_quotes
@@ -183,3 +184,23 @@ def test_rows_and_fields_are_found_in_one_pass(monkeypatch, start, by_marks):
     first = data[:start].count(b"\n") + (start > 0)
     assert [tuple(row.values()) for row in rows] == [(str(i), f"text, {i}") for i in range(first, 1000)]
     assert (built.count("build"), built.count("build_marked")) == (10 - by_marks, by_marks)
+
+
+def test_marks_of_a_row_that_is_none_of_the_table_are_not_kept():
+    """A file with other line ends is one row; what follows it is read as ever."""
+    long = b"ab,\r" * 5000
+    data = b"1,x\n" + long + b"\n" + b"".join(b"%d,y\n" % i for i in range(200))
+    split = split_of(data, 0, len(data), None)
+    rows, most = [], 0
+    for at in range(0, len(data), 200):
+        rows += split.feed(data[at : at + 200], at + 200 >= len(data)).batch.to_pylist()
+        most = max(most, split._marks.size)
+    assert most < 2500
+    assert [tuple(row.values()) for row in rows] == [("1", "x"), ("ab", "\rab"), *((str(i), "y") for i in range(200))]
+
+
+@pytest.mark.parametrize("most", [0, 10, 100, 1000])
+def test_marks_are_not_kept_beyond_what_their_offsets_hold(monkeypatch, most):
+    monkeypatch.setattr(marking, "_MOST_BYTES", most)
+    data = b"".join(b'%d,"%s"\n' % (i, b"a,\n" * (i % 90)) for i in range(300))
+    assert read(data, SCHEMA, sizes=[50]) == read(data, SCHEMA)

@@ -145,7 +145,10 @@ def _names(line: bytes, options: CsvOptions) -> tuple[str, ...]:
     """The texts of the fields of a line, as those of a row, but none is NULL; with wrong quotes as they are written."""
     data = np.frombuffer(line, np.uint8)
     plain = replace(options, null_text=b"", null_texts=(b"",), not_finite=())
-    count = int(index_buffer(data, 0, 0, plain, 1, True, np.array([-1], np.int32)).field_counts[0])
+    counts = index_buffer(data, 0, 0, plain, 1, True, np.array([-1], np.int32)).field_counts
+    if not counts.size:  # a carriage return before that of the line end
+        return (line.decode("utf-8", "replace"),)
+    count = int(counts[0])
     fields = index_buffer(data, 0, 0, plain, 1, True, np.arange(count, dtype=np.int32))
     texts, places = plain_texts(data, fields, plain, [pa.binary()] * count)
     offsets, written = places.offsets(), fields.offsets()

@@ -16,6 +16,9 @@ from tidemill.formats.text.line_split import LineSplitReader, OpenRow
 
 _LIKELY = 4
 """Most files have at least so many bytes a field, its separator among them."""
+_MOST_FIELDS, _FURTHER = 2, 1024
+"""Of an open row the marks of so many times the fields of the table, and some more, are kept."""
+_MOST_BYTES = np.iinfo(np.int32).max
 
 
 class _Noted(NamedTuple):
@@ -63,16 +66,18 @@ class MarkingSplitReader(LineSplitReader):
         return super().pause()
 
     def _scan(self, view: Bytes, begin: int) -> tuple[int, int, int, int]:
-        if self._row_start is None or self._noted.covered != self._pending_size:
+        known = self._row_start is not None and self._noted.covered == self._pending_size
+        if not known or self._pending_size + view.size > _MOST_BYTES:
             self._noted = _UNKNOWN
             return super()._scan(view, begin)
-        lines = self._noted.lines
+        shift = self._noted.covered
         quotes, self._state = self._note(view, begin, self._state)
-        found = self._noted.lines - lines
-        shift = self._noted.covered - view.size
-        if not found:
-            return 0, -1, -1, quotes
-        return found, int(self._line_ends[lines]) - shift, int(self._line_ends[self._noted.lines - 1]) - shift, quotes
+        found = self._noted.lines
+        if found:
+            return found, int(self._line_ends[0]) - shift, int(self._line_ends[found - 1]) - shift, quotes
+        if self._noted.marks > _MOST_FIELDS * self._width + _FURTHER:
+            self._noted = _UNKNOWN  # no row of the table, and there is no telling how long it is
+        return 0, -1, -1, quotes
 
     def _note(self, view: Bytes, begin: int, state: int) -> tuple[int, int]:
         """Note the marks of bytes behind those noted; returns the number of quotes, and the state behind them."""
@@ -108,9 +113,10 @@ class MarkingSplitReader(LineSplitReader):
         if data[-1] != NEWLINE:  # the file ends in a row without a newline
             marks, line_ends = np.append(marks, behind), np.append(line_ends, behind)
             crlf |= data[-1] == CARRIAGE_RETURN
+        self._noted = _UNKNOWN
         rows = self._builder.build_marked(data, position, quotes, Marks(marks, line_ends, crlf))
         self._marks[: count - marked] = self._marks[marked:count] - data.size
-        self._noted = _Noted(covered - data.size, count - marked, 0, crlf)  # an open row has no line end
+        self._noted = _Noted(covered - data.size, count - marked, 0, False)  # an open row has no line end
         return rows
 
 

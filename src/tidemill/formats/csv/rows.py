@@ -224,7 +224,8 @@ class RowBuilder:
     def index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> Fields:
         """Phase 1: where the fields of all columns are, or, if that is not negative, those of one number.
 
-        A format of other lines need define only this (``examples/fixed_width.py``).
+        A format of other lines need define only this, and read splits by a ``LineSplitReader``
+        (``examples/fixed_width.py``).
         """
         slot_of = self._slot_of
         if field >= 0:
