@@ -213,6 +213,19 @@ def _csv_expected(texts: Sequence[str], names: Sequence[str]) -> Any:
     return left or None
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+@pytest.mark.parametrize("texts", [["7", "over", 'q"\n,', "é"], ["7", "", "over"]])
+def test_all_rows_have_as_many_further_fields(seed: int, columns: int, texts: list[str]) -> None:
+    """Nothing else is rescued, so that all of it comes from one place."""
+    rng = random.Random(seed)
+    rows = [["1", *(rng.choice(texts) for _ in range(columns))] for _ in range(40)]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    found = tidemill.formats.open("csv", "a BIGINT", rescuedDataColumn="rest").read(out.getvalue().encode())
+    found.validate(full=True)
+    assert [_loaded(text) for text in found.column("rest").to_pylist()] == [_csv_expected(r, ["a"]) for r in rows]
+
+
 def test_further_fields_with_wrong_quotes_are_kept_as_written() -> None:
     opened = tidemill.formats.open("csv", "a INT", rescuedDataColumn="rest")
     rows = opened.read(b'1,"u"v,"w""x"\n2,"\n3,y\n').to_pylist()

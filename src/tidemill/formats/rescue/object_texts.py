@@ -85,8 +85,10 @@ def write_objects(found: Sequence[Pieces], rows: int, names: Sequence[bytes]) ->
     place = np.concatenate([p.fields for p in parts])
     starts = np.concatenate([p.starts + base for p, base in zip(parts, bases, strict=False)])
     ends = np.concatenate([p.ends + base for p, base in zip(parts, bases, strict=False)])
-    order = np.lexsort((place, row)) if len(parts) > 1 else np.arange(row.size)
-    row, place, starts, ends = row[order], place[order], starts[order], ends[order]
+    after = (row[1:] > row[:-1]) | ((row[1:] == row[:-1]) & (place[1:] > place[:-1]))
+    if not after.all():
+        order = np.lexsort((place, row))
+        row, place, starts, ends = row[order], place[order], starts[order], ends[order]
     sizes = np.empty(row.size, np.int64)
     if measure_texts(data, starts, ends, sizes):
         data = _replace_bad(data, starts, ends, sizes)
