@@ -126,6 +126,8 @@ def stream_of(batch: pa.RecordBatch) -> pa.Buffer:
 
 def test_a_process_has_offsets_and_numbers_once() -> None:
     implied._kept.clear()
+    gc.collect()
+    of_others = set(implied._alive)  # which files have that other tests opened
     addresses = set()
     for rows in (4000, 3000, 2000):
         ones = pa.RecordBatch.from_arrays([pa.array([1] * rows), pa.array(["abc"] * rows)], names=["a", "b"])
@@ -148,4 +150,4 @@ def test_a_process_has_offsets_and_numbers_once() -> None:
     assert sum(a.nbytes for a in implied._kept.values()) <= implied._KEPT_BYTES
     seen.clear()
     gc.collect()
-    assert len(implied._alive) == len(implied._kept), "nobody needs the others"
+    assert set(implied._alive) - of_others <= set(implied._kept), "nobody needs the others"
