@@ -13,7 +13,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, TEXT, careful_block
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, QUOTED, careful_block, state_behind
 from tidemill.kernels.byte_masks import (
     COMPRESSES,
     block_mask,
@@ -129,11 +129,7 @@ def find_marks(buf, begin, separator, quote, leading, state, shift, marks, count
             ahead += 8
             if ahead >= count:
                 break
-    if carry != 0:
-        state = np.int64(QUOTED)
-    elif size > begin and known_at < size:
-        c = byte_at(buf, size - 1)
-        state = np.int64(OPEN if c in (separator, NEWLINE, quote) else TEXT)
+    state = state_behind(buf, begin, separator, quote, carry, known_at, state)
     return count, lines, returns, all_quotes, np.int64(state)
 
 

@@ -17,7 +17,7 @@ from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.row_ends import bare_return, holds, row_end, rows_with_returns
 from tidemill.formats.csv.spellings import plain_texts
-from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
+from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch, schema_of
 from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields, Marks, Offsets
 from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.rows.row_filter import WORTHWHILE, RowFilter
@@ -116,7 +116,7 @@ class RowBuilder:
     @cached_property
     def _batch_schema(self) -> pa.Schema:
         found = [c.field for c in self.columns[: self.needed]] if self.rescue is None else self.rescue.fields
-        return pa.schema([pa.field(f.name, f.type, f.nullable) for f in found])
+        return schema_of(found)
 
     @property
     def lines(self) -> LineRules | Delimiters:

@@ -128,6 +128,18 @@ def careful_block(buf, base, begin, size, separator, quote, leading, misplaced, 
     return ~outside, np.int64(behind)
 
 
+@inlined
+def state_behind(buf, begin, separator, quote, carry, known_at, state):
+    """The state behind the last byte, of ``carry`` behind the last block and a ``state`` known at an offset."""
+    size = np.int64(buf.size)
+    if carry != 0:
+        return np.int64(QUOTED)
+    if size > begin and known_at < size:
+        c = byte_at(buf, size - 1)
+        return np.int64(OPEN if c in (separator, NEWLINE, quote) else TEXT)
+    return np.int64(state)
+
+
 @kernel
 def scan_row_ends(buf, begin, separator, quote, leading, state):
     """Count the newlines outside quotes.
@@ -184,11 +196,7 @@ def scan_row_ends(buf, begin, separator, quote, leading, state):
             if first < 0:
                 first = base + trailing_zeros(newlines)
             last = base + 63 - leading_zeros(newlines)
-    if carry != 0:
-        state = np.int64(QUOTED)
-    elif size > begin and known_at < size:
-        c = byte_at(buf, size - 1)
-        state = np.int64(OPEN if c in (separator, NEWLINE, quote) else TEXT)
+    state = state_behind(buf, begin, separator, quote, carry, known_at, state)
     return row_ends, first, last, quotes, np.int64(state)
 
 
