@@ -40,8 +40,8 @@ class Settings:
     partitions : int
         Number of Spark partitions of a superstep; 0 for Spark's default parallelism.
     small_epoch_bytes : int
-        An epoch with at most so many bytes of input runs all its supersteps in one Spark task, because its exchanges
-        would take longer than its work. 0 for never.
+        An epoch with at most so many bytes of input has no exchanges, because they would take longer than its work: one
+        Spark task runs all its supersteps, or several do, each for some of the views. 0 for never.
     broadcast_bytes : int
         A table with at most so many bytes of files when a view over it is created, and at most a tenth of the bytes of
         the other side of a join, is a small table: in epochs in which it does not change, the other side is looked up

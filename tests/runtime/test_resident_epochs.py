@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 import pytest
 from job_status import jobs_so_far
 from pyspark.sql import SparkSession
-from resident_mill import stage_of, wait_for_tasks
 from resident_process import VIEWS
 
 from mill_factory import MillFactory
 from python_workers import kill_workers
+from resident_mill import stage_of, wait_for_tasks
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill

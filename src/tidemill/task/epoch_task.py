@@ -202,7 +202,7 @@ def _wire(
     limits: ViewLimits | None,
 ) -> list[Driver]:
     """Cut the steps of one depth into pipelines, in topological order."""
-    steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
+    steps = {i: s for i, s in program.carried_out.items() if s.depth == depth}
     consumers = consumers_of(steps)
     sent = outgoing(program, depth)
     leaving: dict[int, frozenset[int]] = {i: frozenset(port for step, port in sent if step == i) for i in steps}
@@ -257,7 +257,7 @@ def _chained(
 def outgoing(program: Program, depth: int) -> dict[tuple[int, int], list[tuple[int, int, int, bool]]]:
     """Exchanges that start at a depth: (step, port) to (consumer, its port, its depth, whether to all partitions)."""
     found: dict[tuple[int, int], list[tuple[int, int, int, bool]]] = {}
-    for number, step in enumerate(program.steps):
+    for number, step in program.carried_out.items():
         for port, source in enumerate(step.inputs):
             if program.steps[source.step].depth == depth < step.depth:
                 found.setdefault((source.step, source.port), []).append((number, port, step.depth, source.broadcast))

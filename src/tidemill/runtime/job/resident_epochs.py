@@ -30,6 +30,7 @@ from pyspark.serializers import CPickleSerializer
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.job import exchange_file
+from tidemill.runtime.job.divisions import Divisions
 from tidemill.runtime.job.epoch_job import without_errors
 from tidemill.runtime.job.exchange_file import Slices
 from tidemill.runtime.job.resident_host import (
@@ -97,19 +98,24 @@ class ResidentEpochs:
         self._found_missing: float | None = None
         """When an epoch first found tasks missing that have not come since."""
         self._told = False
+        self._divisions = Divisions()
         self._shared = _join(context, self, look)
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps. Result and errors as :meth:`EpochJobs.run`."""
         stage = self._shared.newest()
         self._tell_of_missing(stage)
-        fits = stage is not None and _fits(plan, work, stage)
-        tasks = stage.take(min(plan.partitions, stage.tasks), self._patience(stage)) if stage and fits else []
+        if stage is None or not _fits(plan, work, stage):
+            return self._jobs.run(plan, supersteps, work)
+        programs = self._programs(plan, stage)
+        tasks = stage.take(len(programs)) if len(programs) > 1 else []
+        if not tasks:
+            programs = (plan.program.value,)
+            tasks = stage.take(min(plan.partitions, stage.tasks), self._patience(stage))
         if not tasks:
             return self._jobs.run(plan, supersteps, work)
-        assert stage is not None
         try:
-            reports = _run(tasks, plan, supersteps, work)
+            reports = _run(tasks, plan, programs, supersteps, work)
         except (LostError, _FailedError) as error:
             stage.forget(tasks)  # those that live connect again
             if not stage.closed:  # for another one that takes over
@@ -119,7 +125,20 @@ class ResidentEpochs:
             stage.forget(tasks)  # their answers are still to come
             raise
         stage.give_back(tasks)
-        return without_errors(reports)
+        found = without_errors(reports)
+        if plan.partitions == 1:
+            self._divisions.note(plan.program.value, found)
+        return found
+
+    def _programs(self, plan: EpochPlan, stage: ResidentStage) -> tuple[Program, ...]:
+        """What tasks carry out: the program of an epoch, or its parts.
+
+        It is divided where all tasks have the same buffer, and no other mill waits for one.
+        """
+        program = plan.program.value
+        if plan.partitions > 1 or not self._local or self._shared.users > 1 or not stage.complete:
+            return (program,)
+        return self._divisions.of(program, stage.tasks)
 
     def _patience(self, stage: ResidentStage) -> float:
         """Seconds to wait for tasks. On this machine a job would wait for the same daemon to fork its workers."""
@@ -255,6 +274,11 @@ class SharedStage:
         )
 
     @property
+    def users(self) -> int:
+        """How many mills use the stage."""
+        return len(self._looks)
+
+    @property
     def has_slots(self) -> bool:
         """Whether there is room for a stage."""
         return self._slots.tasks > 0
@@ -319,24 +343,52 @@ class _FailedError(Exception):
     """An error in a task that has no number."""
 
 
-def _run(tasks: Sequence[socket.socket], plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
-    """The reports of an epoch. LostError when a connection ends, _FailedError for an error without a number."""
-    program = plan.program.value
-    named = replace(plan, program=Named(program.fingerprint))
+def _run(
+    tasks: Sequence[socket.socket],
+    plan: EpochPlan,
+    programs: Sequence[Program],
+    supersteps: int,
+    work: Sequence[Work],
+) -> list[TaskReport]:
+    """The reports of an epoch. LostError when a connection ends, _FailedError for an error without a number.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        The program of the epoch, or the parts of it that as many tasks carry out.
+    """
     if plan.partitions == 1:
-        answers = _asked(tasks, EPOCH, [EpochRequest(named, supersteps, work[0])], program)
+        asked = [EpochRequest(_named(plan, p), supersteps, _work_of(p, work[0])) for p in programs]
+        answers = _asked(tasks, EPOCH, asked, programs)
     else:
-        answers = _exchanged(tasks, named, supersteps, work, program)
+        answers = _exchanged(tasks, _named(plan, programs[0]), supersteps, work, programs[0])
     return [_report(data) for kind, body in answers if kind == REPORTS for data in pickle.loads(body)]
+
+
+def _named(plan: EpochPlan, program: Program) -> EpochPlan:
+    """What a task needs to know that carries out a program, or a part of one."""
+    tables = plan.tables
+    if program.part is not None:
+        tables = {t: runs for t, runs in tables.items() if t in program.part.reads}
+    return replace(plan, program=Named(program.fingerprint), tables=tables)
+
+
+def _work_of(program: Program, work: Work) -> Work:
+    """What a part of a program has to read."""
+    if program.part is None:
+        return work
+    splits = tuple((step, split) for step, split in work.splits if step in program.part.steps)
+    return Work(splits, tuple(step for step in work.snapshots if step in program.part.steps))
 
 
 def _exchanged(
     tasks: Sequence[socket.socket], plan: EpochPlan, supersteps: int, work: Sequence[Work], program: Program
 ) -> list[tuple[bytes, bytearray]]:
     """The answers to the last superstep of an epoch of several partitions."""
+    programs = [program] * plan.partitions
     requests = [SuperstepRequest(plan, 0, supersteps == 1, i, share, ()) for i, share in enumerate(work)]
     for depth in range(1, supersteps):
-        answers = _asked(tasks, SUPERSTEP, requests, program)
+        answers = _asked(tasks, SUPERSTEP, requests, programs)
         slices: list[list[Slices]] = [[] for _ in range(plan.partitions)]
         for kind, body in answers:
             assert kind == OUTPUT
@@ -344,7 +396,7 @@ def _exchanged(
                 slices[target % plan.partitions].append(found)
         last = depth == supersteps - 1
         requests = [SuperstepRequest(plan, depth, last, i, None, tuple(some)) for i, some in enumerate(slices)]
-    found = _asked(tasks, SUPERSTEP, requests, program)
+    found = _asked(tasks, SUPERSTEP, requests, programs)
     for task in tasks:
         with suppress(LostError):  # it has answered
             send(task, OVER)
@@ -361,11 +413,11 @@ def _asked(
     tasks: Sequence[socket.socket],
     kind: bytes,
     requests: Sequence[EpochRequest | SuperstepRequest],
-    program: Program,
+    programs: Sequence[Program],
 ) -> list[tuple[bytes, bytearray]]:
     """The answers of tasks, which work at the same time, to a request each, or to several in turn.
 
-    Errors as :func:`_run`.
+    ``programs`` are those that the requests name. Errors as :func:`_run`.
     """
     answers = []
     for at in range(0, len(requests), len(tasks)):
@@ -373,7 +425,7 @@ def _asked(
         asked = [(task, pickle.dumps(request, protocol=5)) for task, request in zip(tasks, some)]
         for task, body in asked:
             send(task, kind, body)
-        answers += [_answer(task, kind, body, program) for task, body in asked]
+        answers += [_answer(task, kind, body, program) for (task, body), program in zip(asked, programs[at:])]
     return answers
 
 

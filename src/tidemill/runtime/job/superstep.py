@@ -33,7 +33,7 @@ from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
 from tidemill.task.dataflow.operator import OperatorStats, Output
 from tidemill.task.epoch_task import EpochTask
 from tidemill.task.functions.columns import sizes
-from tidemill.task.program import Program, StateTable
+from tidemill.task.program import Program, ProgramPart, StateTable
 
 Record = tuple[int, bytes]
 _TASKS: dict[tuple[str, int], EpochTask] = {}
@@ -76,8 +76,9 @@ class Work:
 class TaskReport:
     """What one successful task attempt did.
 
-    ``failing`` has, by step, the weight of failing rows that were left out, and the error of a new one. ``began`` and
-    ``ended`` are in seconds since 1970. ``resident`` says that the task stays.
+    ``partition`` is the number of the part where tasks share a program by its views. ``failing`` has, by step, the
+    weight of failing rows that were left out, and the error of a new one. ``began`` and ``ended`` are in seconds since
+    1970. ``resident`` says that the task stays.
     """
 
     depth: int
@@ -170,8 +171,10 @@ class _EpochContext:
 
     def seal(self) -> list[Run]:
         """Write what the epoch produced as one file."""
-        label = f"{self._report.depth}-{self.partition}"
-        parts = (Part(t.id, rows, t.ops) for t, state in self._states.values() for rows in state.blocks())
+        label = f"{self._report.depth}-{self._report.partition}"
+        part = self._plan.program.value.part
+        states = (s for s in self._states.values() if part is None or s[0].id in part.tables)
+        parts = (Part(t.id, rows, t.ops) for t, state in states for rows in state.blocks())
         return self._store.write(self.epoch, parts, label)
 
     def close(self) -> None:
@@ -215,8 +218,8 @@ def _superstep(
 
     After an error later supersteps get some of the rows; because of the report their results are not sealed.
     """
-    report = TaskReport(depth, partition, began=time.time())
     program = plan.program.value
+    report = TaskReport(depth, partition if program.part is None else program.part.number, began=time.time())
     context = _EpochContext(plan, partition, report)
     try:
         task = _task(program, depth)
@@ -243,6 +246,8 @@ def _superstep(
             yield from _parcels(plan, partition, task, last)
         report.stats = task.stats()
         report.runs = context.seal()
+        if program.part is not None:
+            _leave_out_shared(report, program.part, work)
         report.spilled_bytes, report.peak_memory_bytes = context.budget.spilled, context.budget.peak
     except TidemillError as error:
         _TASKS.pop((program.fingerprint, depth), None)
@@ -260,6 +265,14 @@ def _superstep(
                 yield partition, payload
     report.ended = time.time()
     yield partition, report
+
+
+def _leave_out_shared(report: TaskReport, part: ProgramPart, work: Work) -> None:
+    """Leave what another task reports to that one. Failures of steps are told by every task that has them."""
+    tables = {split.table for step, split in work.splits if step in part.owned}
+    report.splits = [result for result in report.splits if result.split.table in tables]
+    report.stats = {step: stats for step, stats in report.stats.items() if step in part.owned}
+    report.failing = {step: failing for step, failing in report.failing.items() if step in part.owned}
 
 
 def _parcels(plan: EpochPlan, partition: int, task: EpochTask, produced: tuple[int, Output]) -> Iterator[_Sent]:

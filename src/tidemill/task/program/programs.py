@@ -83,20 +83,52 @@ class ViewLimit:
 
 
 @dataclass(frozen=True)
+class ProgramPart:
+    """What one of several tasks carries out of a program, each for some of the views.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the parts.
+    steps : frozenset of int
+        The steps that it carries out. A step that views of several parts need is in each of these.
+    owned : frozenset of int
+        Those that no other part owns: only their rows are counted and their state is written.
+    tables : frozenset of str
+        State tables that the steps it owns write.
+    reads : frozenset of str
+        State tables that its steps look up.
+    """
+
+    number: int
+    steps: frozenset[int]
+    owned: frozenset[int]
+    tables: frozenset[str]
+    reads: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Program:
     """All steps of a mill, and a name that changes whenever they do.
 
-    ``limits`` are those of views that have any.
+    ``limits`` are those of views that have any. With a ``part`` a task carries out some of the steps.
     """
 
     steps: tuple[Step, ...]
     fingerprint: str
     limits: tuple[ViewLimit, ...] = ()
+    part: ProgramPart | None = None
 
     @property
     def supersteps(self) -> int:
         """Number of Spark stages an epoch takes."""
         return 1 + max((s.depth for s in self.steps), default=0)
+
+    @property
+    def carried_out(self) -> dict[int, Step]:
+        """The steps that a task carries out, by number, in their order."""
+        numbers = range(len(self.steps)) if self.part is None else sorted(self.part.steps)
+        return {number: self.steps[number] for number in numbers}
 
 
 def consumers_of(steps: Mapping[int, Step]) -> dict[int, list[tuple[int, int, int]]]:
