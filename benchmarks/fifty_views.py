@@ -24,9 +24,9 @@ from benchmarks.tpch.more_views import MORE_VIEWS
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.runtime.spark.session import create_session
 
-GOAL = 10.0
-WARM_UP = 4
-"""The load, and three small epochs in which tasks are built and the session becomes warm."""
+GOAL = 12.0
+WARM_UP = 8
+"""The load, and small epochs in which tasks are built, and it becomes known what steps take."""
 _SETTINGS: dict[str, Any] = {"master": "local[2]", "epoch_bytes": 1 << 50, "listing_seconds": 0.0}
 _SMALL = ("q01", "q03", "q06", "q15", "by_flag", "dearest_orders", "last_orders", "idle_customers", "segments", "modes")
 
