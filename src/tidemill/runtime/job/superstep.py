@@ -37,7 +37,8 @@ from tidemill.task.program import Program, ProgramPart, StateTable
 
 Record = tuple[int, bytes]
 _TASKS: dict[tuple[str, int], EpochTask] = {}
-_TASKS_KEPT = 16
+_TASKS_KEPT = 64
+"""Steps of one depth of a program, wired: a mill with many views alternates between a few programs of ten depths."""
 
 
 class Sent(Protocol):
