@@ -19,15 +19,17 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from selectors import EVENT_READ, DefaultSelector
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 from pyspark.serializers import CPickleSerializer
 
+from tidemill.connectors.registry import scheme_of
 from tidemill.errors import TidemillError
 from tidemill.runtime.job import exchange_file
 from tidemill.runtime.job.divisions import Divisions
@@ -51,6 +53,7 @@ from tidemill.runtime.spark.messages import LostError, receive, send
 from tidemill.runtime.spark.resident_slots import Look, ResidentSlots
 from tidemill.runtime.spark.resident_stage import ResidentStage
 from tidemill.runtime.spark.session import local_slots
+from tidemill.sources.split import Split, SplitResult
 from tidemill.task.program import Program
 
 _PATIENCE = 30.0
@@ -107,7 +110,7 @@ class ResidentEpochs:
         self._tell_of_missing(stage)
         if stage is None or not _fits(plan, work, stage):
             return self._jobs.run(plan, supersteps, work)
-        programs = self._programs(plan, stage)
+        programs = self._programs(plan, work, stage)
         tasks = stage.take(len(programs)) if len(programs) > 1 else []
         if not tasks:
             programs = (plan.program.value,)
@@ -118,6 +121,8 @@ class ResidentEpochs:
             reports = _run(tasks, plan, programs, supersteps, work)
         except (LostError, _FailedError) as error:
             stage.forget(tasks)  # those that live connect again
+            if len(programs) > 1:
+                self._divisions.failed(plan.program.value)
             if not stage.closed:  # for another one that takes over
                 self._warn(_failed(error).message())
             return self._jobs.run(plan, supersteps, work)
@@ -130,15 +135,19 @@ class ResidentEpochs:
             self._divisions.note(plan.program.value, found)
         return found
 
-    def _programs(self, plan: EpochPlan, stage: ResidentStage) -> tuple[Program, ...]:
+    def _programs(self, plan: EpochPlan, work: Sequence[Work], stage: ResidentStage) -> tuple[Program, ...]:
         """What tasks carry out: the program of an epoch, or its parts.
 
-        It is divided where all tasks have the same buffer, and no other mill waits for one.
+        It is divided where all tasks have the same buffer, no other mill waits for one, and what several tasks would
+        read is on this host.
         """
         program = plan.program.value
         if plan.partitions > 1 or not self._local or self._shared.users > 1 or not stage.complete:
             return (program,)
-        return self._divisions.of(program, stage.tasks)
+        found = self._divisions.of(program, stage.tasks)
+        return (
+            found if all(_is_here_or_read_once(found, *read) for share in work for read in share.splits) else (program,)
+        )
 
     def _patience(self, stage: ResidentStage) -> float:
         """Seconds to wait for tasks. On this machine a job would wait for the same daemon to fork its workers."""
@@ -362,7 +371,10 @@ def _run(
         answers = _asked(tasks, EPOCH, asked, programs)
     else:
         answers = _exchanged(tasks, _named(plan, programs[0]), supersteps, work, programs[0])
-    return [_report(data) for kind, body in answers if kind == REPORTS for data in pickle.loads(body)]
+    reports = [_report(data) for kind, body in answers if kind == REPORTS for data in pickle.loads(body)]
+    if len(programs) > 1 and not any(report.error for report in reports):
+        _read_once(reports)
+    return reports
 
 
 def _named(plan: EpochPlan, program: Program) -> EpochPlan:
@@ -379,6 +391,27 @@ def _work_of(program: Program, work: Work) -> Work:
         return work
     splits = tuple((step, split) for step, split in work.splits if step in program.part.steps)
     return Work(splits, tuple(step for step in work.snapshots if step in program.part.steps))
+
+
+def _is_here_or_read_once(programs: Sequence[Program], step: int, split: Split) -> bool:
+    """Whether no other host is asked for a split by several tasks."""
+    return not scheme_of(split.path) or sum(p.part is None or step in p.part.steps for p in programs) == 1
+
+
+def _read_once(reports: Iterable[TaskReport]) -> None:
+    """Leave the result of each split to one report.
+
+    _FailedError where several tasks have read a split, and found different rows.
+    """
+    found: dict[Split, SplitResult] = {}
+    for report in reports:
+        report.splits, read = [], report.splits
+        for result in read:
+            first = found.setdefault(result.split, result)
+            if first is result:
+                report.splits.append(result)
+            elif first != result:
+                raise _FailedError(f"{result.split.path} has changed while it was read")
 
 
 def _exchanged(
@@ -425,16 +458,28 @@ def _asked(
         asked = [(task, pickle.dumps(request, protocol=5)) for task, request in zip(tasks, some)]
         for task, body in asked:
             send(task, kind, body)
-        answers += [_answer(task, kind, body, program) for (task, body), program in zip(asked, programs[at:])]
+        answers += _answered(kind, asked, programs[at:])
     return answers
 
 
-def _answer(task: socket.socket, kind: bytes, request: bytes, program: Program) -> tuple[bytes, bytearray]:
-    while True:
-        answer, body = receive(task)
-        if answer in (REPORTS, OUTPUT):
-            return answer, body
-        if answer == FAILED:
-            raise _FailedError(body.decode())
-        send(task, PROGRAM, CPickleSerializer().dumps(program))
-        send(task, kind, request)
+def _answered(
+    kind: bytes, asked: Sequence[tuple[socket.socket, bytes]], programs: Sequence[Program]
+) -> list[tuple[bytes, bytearray]]:
+    """The answers of tasks, in their order. A task that does not know its program is sent it when it says so."""
+    found: dict[int, tuple[bytes, bytearray]] = {}
+    with DefaultSelector() as waiting:
+        for number, (task, _) in enumerate(asked):
+            waiting.register(task, EVENT_READ, number)
+        while len(found) < len(asked):
+            for key, _ in waiting.select():
+                task, request = asked[key.data]
+                answer, body = receive(task)
+                if answer in (REPORTS, OUTPUT):
+                    found[key.data] = answer, body
+                    waiting.unregister(task)
+                elif answer == FAILED:
+                    raise _FailedError(body.decode())
+                else:
+                    send(task, PROGRAM, CPickleSerializer().dumps(programs[key.data]))
+                    send(task, kind, request)
+    return [found[number] for number in range(len(asked))]

@@ -138,9 +138,10 @@ class EpochHost:
     def _answer(self, request: EpochRequest | SuperstepRequest) -> tuple[bytes, bytes]:
         named = request.plan.program
         assert isinstance(named, Named)
-        program = self._programs.get(named.fingerprint)
+        program = self._programs.pop(named.fingerprint, None)
         if program is None:
             return UNKNOWN, b""
+        self._programs[named.fingerprint] = program  # the last one to be forgotten
         plan = replace(request.plan, program=_Known(program))
         self._store = plan.store
         if isinstance(request, EpochRequest):

@@ -248,7 +248,7 @@ def _superstep(
         report.stats = task.stats()
         report.runs = context.seal()
         if program.part is not None:
-            _leave_out_shared(report, program.part, work)
+            _leave_out_shared(report, program.part)
         report.spilled_bytes, report.peak_memory_bytes = context.budget.spilled, context.budget.peak
     except TidemillError as error:
         _TASKS.pop((program.fingerprint, depth), None)
@@ -268,10 +268,8 @@ def _superstep(
     yield partition, report
 
 
-def _leave_out_shared(report: TaskReport, part: ProgramPart, work: Work) -> None:
-    """Leave what another task reports to that one. Failures of steps are told by every task that has them."""
-    tables = {split.table for step, split in work.splits if step in part.owned}
-    report.splits = [result for result in report.splits if result.split.table in tables]
+def _leave_out_shared(report: TaskReport, part: ProgramPart) -> None:
+    """Leave what another task counts to that one. Failures and what was read are told by every task."""
     report.stats = {step: stats for step, stats in report.stats.items() if step in part.owned}
     report.failing = {step: failing for step, failing in report.failing.items() if step in part.owned}
 
