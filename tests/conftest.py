@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from commands import Finished, here
 from mill_factory import MillFactory
-from some_cases import chosen
 from tidemill.cli import progress_display
 from tidemill.config import Settings
 from tidemill.mill import Mill
@@ -85,12 +84,9 @@ _LONG = (
 _PLACES = {name: place for place, name in enumerate(_LONG)}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose among the cases of some tests, and begin with the long files."""
-    root, found = Path(__file__).parent, chosen(items)
-    if len(found) < len(items):
-        config.hook.pytest_deselected(items=list({*items} - {*found}))
-    items[:] = found
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files."""
+    root = Path(__file__).parent
     items.sort(key=lambda item: _PLACES.get(item.path.relative_to(root).as_posix(), len(_LONG)))
 
 
