@@ -69,6 +69,9 @@ _MOST_BYTES = 64 << 20
 """Input of an epoch of several partitions that each have a task, and less where they share some. For more of it a job
 takes hardly longer, and exchanges it through files."""
 
+_MOST_REPEATED_BYTES = 4 << 20
+"""Input of an epoch that several tasks may read, each for some of the views."""
+
 
 class Jobs(Protocol):
     """Runs epochs."""
@@ -139,15 +142,16 @@ class ResidentEpochs:
         """What tasks carry out: the program of an epoch, or its parts.
 
         It is divided where all tasks have the same buffer, no other mill waits for one, and what several tasks would
-        read is on this host.
+        read is little and on this host.
         """
         program = plan.program.value
         if plan.partitions > 1 or not self._local or self._shared.users > 1 or not stage.complete:
             return (program,)
-        found = self._divisions.of(program, stage.tasks)
-        return (
-            found if all(_is_here_or_read_once(found, *read) for share in work for read in share.splits) else (program,)
-        )
+        read = [found for share in work for found in share.splits]
+        if any(share.snapshots for share in work) or sum(split.length for _, split in read) > _MOST_REPEATED_BYTES:
+            return (program,)
+        parts = self._divisions.of(program, stage.tasks)
+        return parts if all(_is_here_or_read_once(parts, *some) for some in read) else (program,)
 
     def _patience(self, stage: ResidentStage) -> float:
         """Seconds to wait for tasks. On this machine a job would wait for the same daemon to fork its workers."""
