@@ -151,13 +151,15 @@ class Compactor:
 
     def swapped(self, swaps: Iterable[Swap]) -> None:
         """Note that other runs have replaced some; running merges go on with the old ones."""
+        found: dict[str, list[Swap]] = {}
+        for swap in swaps:
+            found.setdefault(swap.old[0].table, []).append(swap)
         with self._lock:
-            jobs = (*self._jobs, *self._finished)
-            for swap in swaps:
-                old = set(map(_name, swap.old))
-                for job in jobs:
-                    names = set(map(_name, job.compaction.runs))
-                    if job.compaction.table == swap.old[0].table and old <= names:
+            for job in (*self._jobs, *self._finished):
+                names = set(map(_name, job.compaction.runs)) if job.compaction.table in found else set()
+                for swap in found.get(job.compaction.table, ()):
+                    old = set(map(_name, swap.old))
+                    if old <= names:
                         job.replaced.update(dict.fromkeys(old, tuple(r for r in swap.new if r.rows)))
 
     def in_flight(self) -> frozenset[str]:
