@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from tidemill.runtime.job.divisions import Divisions, divided
+from tidemill.runtime.job import divisions as job_divisions
+from tidemill.runtime.job.divisions import Divisions
 from tidemill.runtime.job.superstep import TaskReport
 from tidemill.state.keys.layout import KeyColumn
 from tidemill.state.merge.operations import MergeOp
@@ -46,6 +48,12 @@ def sums(name: str, type_: pa.DataType) -> StateTable:
 
 def program(steps: Sequence[tuple[Work, Sequence[int]]]) -> Program:
     return Program(tuple(Step(work, tuple(map(Input, inputs)), 0, 0, frozenset()) for work, inputs in steps), "p")
+
+
+def divided(whole: Program, costs: npt.NDArray[np.float64], count: int) -> tuple[Program, ...]:
+    """The parts for a number of tasks, whether or not they are worth it."""
+    given = job_divisions._given_out(job_divisions._dependencies(whole), costs, count)
+    return job_divisions._parts(whole, given)
 
 
 def random_program(chance: random.Random) -> Program:

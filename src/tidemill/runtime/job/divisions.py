@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.runtime.job.superstep import TaskReport
-from tidemill.task.program import TABLE_STEPS, Operation, Program, ProgramPart, Step
+from tidemill.task.program import ApplyChangelog, ApplyFileVersions, Operation, Program, ProgramPart, ScanStep, Step
 
 _LEARNED = 4
 """Epochs of a program before it is divided. The first ones make tasks and read files for the first time."""
@@ -42,38 +42,17 @@ Costs: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.intp]
 """Numbers of steps, ascending."""
 
+_KEEP_ROWS = (ScanStep, ApplyChangelog, ApplyFileVersions)
 _LEFT_OUT = Step(Operation(), (), 0, 0, frozenset())
 """Stands in a part of a program for a step that it does not carry out."""
 
 
-def divided(program: Program, costs: Costs, count: int) -> tuple[Program, ...]:
-    """Divide the steps of a program among tasks, whose longest time is to be short.
-
-    The steps that nothing reads are given out, those with the most to do first, each with all that it depends on, to
-    the task that is ready soonest with it (Graham, "Bounds on multiprocessing timing anomalies", 1969, of tasks whose
-    work overlaps). A step depends on those that it reads from, and on those that write a state table that it
-    looks up or writes itself.
-
-    Sums of floating-point numbers depend on how rows are batched, which may differ between tasks. So all that depends
-    on a step that keeps such numbers is given to one task.
-
-    Parameters
-    ----------
-    program : Program
-        All of it.
-    count : int
-        How many tasks there are.
-
-    Returns
-    -------
-    tuple of Program
-        The parts, in which every step is carried out, and owned by one; fewer where there is not enough to do.
-    """
-    return _parts(program, _given_out(_dependencies(program), costs, count))
-
-
 def _given_out(needs: Sequence[Numbers], costs: Costs, count: int) -> list[Numbers]:
-    """The steps of each task that has any."""
+    """The steps of each task that has any, so that the longest time of a task is short.
+
+    What has most to do is given out first, each time to the task that is ready soonest with it (Graham, "Bounds on
+    multiprocessing timing anomalies", 1969, of tasks whose work overlaps).
+    """
     whole = [np.zeros(len(costs), bool) for _ in range(count)]
     taken = np.zeros(count)
     for need in sorted(needs, key=lambda need: -float(costs[need].sum())):
@@ -86,7 +65,11 @@ def _given_out(needs: Sequence[Numbers], costs: Costs, count: int) -> list[Numbe
 
 
 def _dependencies(program: Program) -> list[Numbers]:
-    """For each step that no other one needs those that it needs, itself among them; of some steps what all need."""
+    """What is given to one task: for each step that no other one needs, that step and all that it depends on.
+
+    A step depends on those that it reads from, and on those that write a state table that it looks up or writes itself.
+    All that depends on a step whose state depends on the order of rows is together.
+    """
     writers: dict[str, list[int]] = {}
     for number, step in enumerate(program.steps):
         for table in step.operation.written_tables:
@@ -128,14 +111,14 @@ def _united(needs: Iterable[set[int]], whole: set[int]) -> list[set[int]]:
 
 
 def _depending_on_order(program: Program) -> set[int]:
-    """Steps whose state may depend on the order of rows, and on how they are batched.
+    """Steps whose state may depend on the order of rows, and on how they are batched, which differs between tasks.
 
-    State of tables has values as they came. Other steps may add those that are floating-point numbers.
+    Those that keep rows have values as they came. Others may add or subtract those that are floating-point numbers.
     """
     return {
         number
         for number, step in enumerate(program.steps)
-        if not isinstance(step.operation, TABLE_STEPS)
+        if not isinstance(step.operation, _KEEP_ROWS)
         and any(_is_inexact(type_) for t in step.operation.written_tables for type_ in t.value_types)
     }
 

@@ -390,11 +390,10 @@ def _named(plan: EpochPlan, program: Program) -> EpochPlan:
 
 
 def _work_of(program: Program, work: Work) -> Work:
-    """What a part of a program has to read."""
+    """What a part of a program has to read; no epoch with snapshots is divided."""
     if program.part is None:
         return work
-    splits = tuple((step, split) for step, split in work.splits if step in program.part.steps)
-    return Work(splits, tuple(step for step in work.snapshots if step in program.part.steps))
+    return Work(tuple((step, split) for step, split in work.splits if step in program.part.steps))
 
 
 def _is_here_or_read_once(programs: Sequence[Program], step: int, split: Split) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from tidemill.runtime.spark.early_daemon import EARLY, hand_over, listen, take_over
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_COLLECT_AFTER = 10000
+_COLLECT_AFTER = 10_000
 """New objects after which Python looks for garbage: after 700 it looked through all that a task keeps every few epochs,
 which took 4 % of the time of many views."""
 
