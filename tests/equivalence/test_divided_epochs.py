@@ -204,6 +204,23 @@ def test_views_over_sums_of_doubles_are_not_divided(
     assert sorted(r["s"] for r in mill.read("above").to_pylist()) == [16, 22]
 
 
+def test_views_over_an_order_book_are_not_divided(
+    mill_factory: MillFactory, tmp_path: Path, divided: list[int]
+) -> None:
+    """What is left of an order is what its messages have taken from a floating-point number."""
+    mill, data = mill_factory(**RESIDENT), tmp_path / "data"
+    data.mkdir()
+    mill.sql(f"CREATE TABLE bids USING orderbook OPTIONS (path '{data}', book 'bids')")
+    mill.sql("CREATE MATERIALIZED VIEW depth AS SELECT price, count(*) AS n FROM bids GROUP BY price")
+    mill.sql("CREATE MATERIALIZED VIEW few AS SELECT price, volume FROM bids WHERE volume < 5")
+    wait_for_tasks(mill, 2)
+    for number, line in enumerate(("1,1,B,10,5", "2,1,E,4,0", "3,1,E,4,0")):
+        (data / f"{number}").write_text(f"{line}\n")
+        assert mill.advance() is not None
+    assert divided == [1, 1, 1]
+    assert mill.read("few").to_pylist() == [{"price": 5.0, "volume": 2.0}]
+
+
 def test_a_lost_task(
     mill_factory: MillFactory, tmp_path: Path, divided: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

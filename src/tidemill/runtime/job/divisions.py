@@ -43,6 +43,7 @@ Numbers: TypeAlias = npt.NDArray[np.intp]
 """Numbers of steps, ascending."""
 
 _KEEP_ROWS = (ScanStep, ApplyChangelog, ApplyFileVersions)
+"""Operations whose state has values as they came. An order book subtracts volumes from one another."""
 _LEFT_OUT = Step(Operation(), (), 0, 0, frozenset())
 """Stands in a part of a program for a step that it does not carry out."""
 
