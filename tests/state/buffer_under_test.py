@@ -7,6 +7,7 @@ stop at a gate; merges run on their real thread, in this process; time is a numb
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import threading
 import time
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
+
 from tidemill.errors import TidemillError
 from tidemill.runtime.durability import checkpoints as checkpoints_module
 from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
@@ -25,7 +29,9 @@ from tidemill.runtime.durability.collector import InUse
 from tidemill.runtime.durability.compactor import Compactor
 from tidemill.runtime.durability.uploads import Uploads
 from tidemill.state.lookup import lookup
-from tidemill.state.merge.merge import Rows
+from tidemill.state.merge.merge import MergeOp, Rows, joined
+from tidemill.state.merge.operations import columns_by_op
+from tidemill.state.runs.sst import Part
 from tidemill.state.store import store as store_module
 from tidemill.state.store.compaction import Policy
 from tidemill.state.store.store import RunStore, partition_vnodes
@@ -271,12 +277,18 @@ class Buffer:
     def write(self, rows: Mapping[str, Rows], partitions: int) -> list[Run]:
         """What the tasks of the next epoch write: a file a partition."""
         epoch, written = self.version.epoch + 1, []
+        chance = random.Random(f"{epoch} {partitions} {sum(map(len, rows.values()))}")
         for index in range(partitions):
             low, high = partition_vnodes(index, partitions)
-            parts = []
+            parts: list[Part] = []
             for table, all_rows in rows.items():
                 start, stop = lookup.vnode_range(all_rows.keys, low, high)
-                parts.append((table, all_rows.slice(start, stop), self.tables[table].ops))
+                ops = self.tables[table].ops
+                part = all_rows.slice(start, stop)
+                if MergeOp.LAST in ops or chance.random() < 0.5:
+                    parts.append(Part(table, part, ops))
+                else:
+                    parts += (Part(table, piece, ops, ordered=False) for piece in unordered(part, ops, chance))
             with on_host(index % self.options.hosts):
                 written += self.store.write(epoch, parts, f"0-{index}")
         return written
@@ -381,3 +393,17 @@ def on_host(number: int) -> Iterator[None]:
     """As on another worker host."""
     with mock.patch.dict(os.environ, {"TIDEMILL_HOST": f"host{number}"}):
         yield
+
+
+def unordered(rows: Rows, ops: Sequence[MergeOp], chance: random.Random) -> list[Rows]:
+    """The same rows in any order, some keys twice, in one part or two."""
+    again = rows.take(np.array([i for i in range(len(rows)) if chance.random() < 0.3], np.int64))
+    neutral = [
+        pa.nulls(len(again), v.type) if op in (MergeOp.MIN, MergeOp.MAX) else pa.array([0] * len(again), v.type)
+        for op, at in columns_by_op(ops)
+        for v in again.values[at : at + op.columns]
+    ]
+    both = joined([rows, Rows(again.keys, tuple(neutral))])
+    order = np.array(chance.sample(range(len(both)), len(both)), np.int64)
+    cut = chance.choice((0, len(both) // 2))
+    return [both.take(order[:cut]), both.take(order[cut:])]

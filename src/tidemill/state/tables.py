@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.state.keys.layout import KeyColumn
-from tidemill.state.merge.operations import MergeOp
+from tidemill.state.merge.operations import MergeOp, is_multiset
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class StateTable:
     @property
     def is_multiset(self) -> bool:
         """Whether a row is its key and a weight, nothing else."""
-        return self.ops == (MergeOp.SUM,) and self.value_types == (pa.int64(),)
+        return is_multiset(self.ops, self.value_types)
 
     @property
     def drops_zero(self) -> bool:

@@ -24,7 +24,7 @@ from tidemill.task.dataflow.deltas import Item
 from tidemill.task.dataflow.exchange import ExchangeSink, ExchangeSource, LocalExchange
 from tidemill.task.dataflow.operator import Context, Operator, OperatorStats, Output, SourceOperator
 from tidemill.task.driver import Driver, Pause
-from tidemill.task.program import Program, Step, consumers_of
+from tidemill.task.program import Program, Step, StoreKeyed, consumers_of
 from tidemill.task.view_limits import ViewLimits
 
 
@@ -223,19 +223,31 @@ def _wire(
         at = number
         if step.inputs:
             operators.append(ExchangeSource(exchanges[number]))
-        operators.append(build(number, step.operation))
+        operators.append(_built(number, steps, consumers, leaving))
         if not step.inputs:
             source = operators[0]
             assert isinstance(source, SourceOperator)
             sources[number] = source
         while len(consumers[at]) == 1 and consumers[at][0][0] not in exchanges:
             at = consumers[at][0][0]
-            operators.append(build(at, steps[at].operation))
+            operators.append(_built(at, steps, consumers, leaving))
         if consumers[at]:
             targets = tuple((out, exchanges[c], port, steps[c].created_at_epoch) for c, port, out in consumers[at])
             operators.append(ExchangeSink(at, targets, leaving[at]))
         drivers.append(Driver(tuple(operators), limits))
     return drivers
+
+
+def _built(
+    number: int,
+    steps: dict[int, Step],
+    consumers: dict[int, list[tuple[int, int, int]]],
+    leaving: dict[int, frozenset[int]],
+) -> Operator:
+    operator = build(number, steps[number].operation)
+    stored = all(isinstance(steps[c].operation, StoreKeyed) for c, _, _ in consumers[number])
+    operator.any_order = stored and not leaving[number]
+    return operator
 
 
 def _chained(

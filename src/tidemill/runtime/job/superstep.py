@@ -175,8 +175,19 @@ class _EpochContext:
         label = f"{self._report.depth}-{self._report.partition}"
         part = self._plan.program.value.part
         states = (s for s in self._states.values() if part is None or s[0].id in part.tables)
-        parts = (Part(t.id, rows, t.ops) for t, state in states for rows in state.blocks())
+        parts = (sealed for table, state in states for sealed in self._sealed(table, state))
         return self._store.write(self.epoch, parts, label)
+
+    def _sealed(self, table: StateTable, state: TableState) -> Iterator[Part]:
+        """What becomes of a table's rows.
+
+        Where no step looks anything up they stay as they came: whoever reads or merges them first puts them in order.
+        """
+        as_written = state.unordered() if table.key and table.id not in self._plan.tables else None
+        if as_written is not None:
+            yield from (Part(table.id, rows, table.ops, ordered=False) for rows in as_written)
+            return
+        yield from (Part(table.id, rows, table.ops) for rows in state.blocks())
 
     def close(self) -> None:
         """Release what was read and written; operators keep the context until their next epoch."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.kernels.columns import numbers
 from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.memory import MemoryBudget
-from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, joined, merge
 
 BLOCK_BYTES = 32 << 20
 """About how much of a memtable is read at once."""
@@ -19,6 +20,10 @@ _GROWTH = 2
 _SHARE = 8
 """Fraction of a limited budget that is sorted, merged or written at once: each takes as much again."""
 _LEAST_BYTES, _MOST_BYTES = 1 << 20, 32 << 20
+_UNORDERED_ROWS = 1 << 13
+"""Fewer rows are sorted in a millisecond or two."""
+UNORDERED_BYTES = 16 << 20
+"""About as many are in an unordered part: who reads it sorts all of it."""
 
 Spill = Callable[[Rows], tuple[Rows, int]]
 """Writes a run to a file: returns the mapped run and the bytes written."""
@@ -66,7 +71,7 @@ class Memtable:
         self._spilled: list[Rows] = []
         self._runs: list[Rows] = []
         self._sorted: list[Rows] = []
-        self._unsorted: list[tuple[Keys, Sequence[pa.Array[Any]]]] = []
+        self._unsorted: list[Rows] = []
         self._waiting = 0
         limit = budget.limit if budget is not None else 0
         self._part = max(_LEAST_BYTES, limit // _SHARE) if limit else 0
@@ -88,8 +93,9 @@ class Memtable:
             return
         if self._sorted:
             self._settle()
-        self._unsorted.append((keys, values))
-        self._wait(Rows(keys, tuple(values)).nbytes)
+        rows = Rows(keys, tuple(values))
+        self._unsorted.append(rows)
+        self._wait(rows.nbytes)
 
     def runs(self) -> list[Rows]:
         """All that has been written, as sorted runs with unique keys, oldest first."""
@@ -111,6 +117,29 @@ class Memtable:
             self._join()
         runs = [*self._spilled, *self._runs]
         yield from merge_chunks(runs, self._ops, self._drop_zero, min(BLOCK_BYTES, self._part or BLOCK_BYTES))
+
+    def unordered(self) -> list[Rows] | None:
+        """All that has been written, in any order, equal keys included; in parts if it is much.
+
+        None where :meth:`blocks` is better: the rows are few, some have been sorted already, rows of a multiset may
+        cancel out since some weigh less than 1, or it matters which value of a key is newer.
+        """
+        batches = self._unsorted
+        if self._runs or self._spilled or self._sorted or sum(map(len, batches)) < _UNORDERED_ROWS:
+            return None
+        if MergeOp.LAST in self._ops:
+            return None
+        if self._drop_zero and not all((numbers(batch.values[0]) > 0).all() for batch in batches):
+            return None
+        parts: list[list[Rows]] = []
+        size = UNORDERED_BYTES
+        for batch in batches:
+            if size + batch.nbytes > UNORDERED_BYTES:
+                parts.append([])
+                size = 0
+            parts[-1].append(batch)
+            size += batch.nbytes
+        return [joined(part) for part in parts]
 
     def spill(self) -> int:
         """Write what is in memory to files; returns the bytes written."""
@@ -138,11 +167,9 @@ class Memtable:
         as_written: Rows | None = None
         self._waiting = 0
         if self._unsorted:
-            keys = Keys.concat([k for k, _ in self._unsorted])
-            columns = zip(*(values for _, values in self._unsorted), strict=True)
-            values = [parts[0] if len(parts) == 1 else pa.concat_arrays(parts) for parts in columns]
+            rows = joined(self._unsorted)
             self._unsorted = []
-            new = [consolidate(keys, values, self._ops, self._drop_zero)]
+            new = [consolidate(rows.keys, rows.values, self._ops, self._drop_zero)]
         elif self._sorted:
             new, self._sorted = self._sorted, []
             as_written = new[0]

@@ -155,6 +155,10 @@ class TableState:
         """As :meth:`changes`, in parts of disjoint and ascending keys, none empty: one, unless there is much."""
         return self.memtable.blocks()
 
+    def unordered(self) -> list[Rows] | None:
+        """What the epoch has written, as :meth:`tidemill.state.lookup.memtable.Memtable.unordered`."""
+        return self.memtable.unordered()
+
     def close(self) -> None:
         """Free what was written; it must not be read afterwards."""
         self.memtable.close()

@@ -19,7 +19,7 @@ from tidemill.state.merge.interleaving import MOST_RUNS, Sources, interleave
 from tidemill.state.merge.merging import copy_keys, last_words, order_of, sum_floats, sum_ints
 from tidemill.state.merge.operations import MergeOp, columns_by_op
 
-__all__ = ["MergeOp", "Rows", "consolidate", "merge", "negated"]
+__all__ = ["MergeOp", "Rows", "consolidate", "joined", "merge", "negated"]
 
 _KEEP_ALL = np.empty(0, np.bool_)
 
@@ -83,6 +83,14 @@ class Rows:
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
         return [v.type for v in self.values]
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other, copied unless there is only one part; keys are in any order."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(part.values for part in parts), strict=True)
+    return Rows(Keys.concat([part.keys for part in parts]), tuple(pa.concat_arrays(column) for column in columns))
 
 
 def negated(rows: Rows) -> Rows:

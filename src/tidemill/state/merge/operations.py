@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
+import pyarrow as pa
+
 
 class MergeOp(StrEnum):
     """How the values of equal keys become one.
@@ -35,6 +37,11 @@ class MergeOp(StrEnum):
     def is_sum(self) -> bool:
         """Whether a missing value is 0 rather than NULL."""
         return self in (MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128, MergeOp.SUM_QD)
+
+
+def is_multiset(ops: Sequence[MergeOp], value_types: Sequence[pa.DataType]) -> bool:
+    """Whether a row is its key and a weight, nothing else."""
+    return list(ops) == [MergeOp.SUM] and list(value_types) == [pa.int64()]
 
 
 def columns_by_op(ops: Sequence[MergeOp]) -> Iterator[tuple[MergeOp, int]]:

@@ -11,15 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tidemill.state.merge.merge import Origin, Rows
 
 LIMIT = 256 << 20
 """Most bytes kept per process. The newest entry stays even when it alone is larger."""
 
-Arrays = tuple[npt.NDArray[Any], ...]
+Arrays = tuple[Any, ...]
 
 _kept: OrderedDict[tuple[Origin, Hashable], Arrays] = OrderedDict()
 _lock = threading.Lock()
@@ -41,7 +38,7 @@ def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
     name : hashable
         What is computed, apart from the run: ``make`` must depend on these two alone.
     make : callable
-        Returns NumPy arrays, which must not be changed.
+        Returns NumPy or Arrow arrays, which must not be changed.
     """
     global _bytes
     if run.origin is None:
@@ -85,4 +82,4 @@ def kept_bytes() -> int:
 
 
 def _size(arrays: Arrays) -> int:
-    return sum(np.asarray(a).nbytes for a in arrays)
+    return sum(a.nbytes for a in arrays)

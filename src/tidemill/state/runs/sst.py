@@ -1,4 +1,4 @@
-"""Files of sorted runs: several in one immutable, checksummed, memory-mappable file.
+"""Files of runs: several in one immutable, checksummed, memory-mappable file.
 
 A task seals all its state tables of an epoch into one file with a section per table; a checkpoint makes one file of
 all that a host has sealed. Layout::
@@ -16,6 +16,10 @@ then by a CRC-32 for each page of 16 KiB of all that::
 Fences are the first key of each 1,024 rows, and the last key; a page is checked when a process first touches it. To
 open a file takes its footer only. The file is complete or it is never referenced, so it is written without a
 temporary name.
+
+An unordered section holds rows as they came, equal keys included, and has neither fences nor a filter. Who reads one
+gets a run in order: it is made when a process first asks for it, and kept as
+:mod:`tidemill.state.runs.derived` says.
 """
 
 from __future__ import annotations
@@ -36,21 +40,25 @@ from isal import isal_zlib
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import Keys, hash64
-from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate
+from tidemill.state.merge.operations import is_multiset
 from tidemill.state.runs import filters, pages
+from tidemill.state.runs.derived import derived
 from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
 from tidemill.state.runs.pages import Pages, checksums
 from tidemill.state.versions.objects import advice
 from tidemill.state.versions.version import RUN
 
-FORMAT_VERSION, OLDEST_FORMAT = 4, 3
+FORMAT_VERSION, OLDEST_FORMAT = 5, 3
 WHOLE = 64 << 10
 """Largest section in bytes with one checksum and no index."""
 BLOCK = 1024
 """Rows from one fence to the next."""
 FILTERED = 1024
 """The fewest rows that get a filter."""
+_WITH_UNORDERED = 5
+"""The first format that may have unordered sections."""
 _Sink = TypeVar("_Sink", bound=pa.NativeFile)
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64
@@ -61,13 +69,15 @@ _MEND = "restore the file from a copy of the root; nothing was changed. `tidemil
 class Part(NamedTuple):
     """Rows of a table that become a section.
 
-    ``ops`` tell how values of equal keys combine. ``epochs`` are the first and the last whose changes these are.
+    ``ops`` tell how values of equal keys combine. ``epochs`` are the first and the last whose changes these are. Unless
+    ``ordered`` the rows are in any order, equal keys included; of these a later row is newer.
     """
 
     table: str
     rows: Rows
     ops: Sequence[MergeOp]
     epochs: tuple[int, int] = (0, 0)
+    ordered: bool = True
 
 
 Parts: TypeAlias = Iterable[Part | tuple[str, Rows, Sequence[MergeOp]]]
@@ -92,7 +102,8 @@ class Section:
     """Position of one table's run in a file, and what is known of its content without reading it.
 
     ``crc`` is that of the section, or with an index that of the checksums of its pages. ``low`` and ``high`` are at
-    most 64 bytes of the smallest and of the greatest key; ``vnodes`` is a range, its end excluded.
+    most 64 bytes of the smallest and of the greatest key, empty in an unordered section; ``vnodes`` is a range, its end
+    excluded. ``rows`` of an unordered section may have equal keys.
     """
 
     table: str
@@ -106,6 +117,7 @@ class Section:
     low: bytes
     high: bytes
     index: Index | None
+    ordered: bool = True
 
 
 def to_batch(rows: Rows) -> pa.RecordBatch:
@@ -159,7 +171,7 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
     path : Path
         A new name; the directory is created if missing.
     tables : iterable of Part, or of (table id, Rows, operations)
-        Keys ascending. A table may occur more than once.
+        Keys ascending unless a part says otherwise. A table may occur more than once.
 
     Raises
     ------
@@ -209,14 +221,14 @@ def _created(path: Path) -> BinaryIO:
 
 def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
     """The bytes of a section, in pieces that are written one after the other, and its entry in the footer."""
-    rows = part.rows
+    rows, ordered = part.rows, part.ordered
     n = len(rows)
-    low, high = (rows.keys[0], rows.keys[n - 1]) if n else (b"", b"")
-    vnodes = (int.from_bytes(low[:2], "big"), int.from_bytes(high[:2], "big") + 1) if n else (0, 0)
+    low, high = (rows.keys[0], rows.keys[n - 1]) if n and ordered else (b"", b"")
+    vnodes = _vnodes(rows.keys, ordered) if n else (0, 0)
     batch = without_implied(to_batch(rows))
     taken = _Pieces()
     sink = _stream(batch, pa.PythonFile(cast(IOBase, taken), "w") if batch.nbytes > WHOLE else pa.BufferOutputStream())
-    index = _write_index(sink, rows.keys) if sink.tell() > WHOLE and n else None
+    index = _write_index(sink, rows.keys if ordered else None) if sink.tell() > WHOLE and n else None
     length = sink.tell()
     pieces: list[Any] = [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else taken.pieces
     if index is None:
@@ -229,7 +241,16 @@ def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
         pieces.append(crcs)
         length += len(crcs)
     place = (part.table, offset, length, n, crc, tuple(part.ops))
-    return pieces, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index)
+    return pieces, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index, ordered)
+
+
+def _vnodes(keys: Keys, ordered: bool) -> tuple[int, int]:
+    """The least vnode of some keys, and the one after the greatest."""
+    if ordered:
+        return int.from_bytes(keys[0][:2], "big"), int.from_bytes(keys[-1][:2], "big") + 1
+    starts = keys.offsets[:-1]
+    numbers = keys.data[starts].astype(np.int64) << 8 | keys.data[starts + 1]
+    return int(numbers.min()), int(numbers.max()) + 1
 
 
 def _stream(batch: pa.RecordBatch, sink: _Sink) -> _Sink:
@@ -239,8 +260,11 @@ def _stream(batch: pa.RecordBatch, sink: _Sink) -> _Sink:
     return sink
 
 
-def _write_index(sink: pa.NativeFile, keys: Keys) -> Index:
+def _write_index(sink: pa.NativeFile, keys: Keys | None) -> Index:
+    """Write what finds keys in a section; nothing does without keys in order."""
     stream = sink.tell()
+    if keys is None:
+        return Index(0, stream, pages.PAGE, stream, Fences(BLOCK, stream, 0, 0, stream, 0))
     fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
     words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
     at = _pad(sink)
@@ -270,18 +294,20 @@ def _head(pieces: Sequence[Any]) -> int:
 def _entry(s: Section) -> list[Any]:
     """A section as the footer has it."""
     edges = (s.low.hex(), s.high.hex())
-    place = [s.table, s.offset, s.length, s.rows, s.crc, s.ops, *s.vnodes, *s.epochs, *edges]
+    place = [s.table, s.offset, s.length, s.rows, s.crc, s.ops, *s.vnodes, *s.epochs, *edges, int(s.ordered)]
     if s.index is None:
         return place
     f = s.index.fences
     return [*place, *s.index[:4], f.block, f.at, f.count, f.bytes, f.filter_at, f.filter_words]
 
 
-def _read_entry(entry: Sequence[Any]) -> Section:
+def _read_entry(entry: Sequence[Any], format_: int) -> Section:
     table, offset, length, rows, crc, ops, v0, v1, e0, e1, low, high = entry[:12]
-    index = Index(entry[12], entry[13], entry[14], entry[15], Fences(*entry[16:])) if len(entry) > 12 else None
+    ordered = bool(entry[12]) if format_ >= _WITH_UNORDERED else True
+    rest = entry[13:] if format_ >= _WITH_UNORDERED else entry[12:]
+    index = Index(rest[0], rest[1], rest[2], rest[3], Fences(*rest[4:])) if rest else None
     place = (table, offset, length, rows, crc, tuple(map(MergeOp, ops)))
-    return Section(*place, (v0, v1), (e0, e1), bytes.fromhex(low), bytes.fromhex(high), index)
+    return Section(*place, (v0, v1), (e0, e1), bytes.fromhex(low), bytes.fromhex(high), index, ordered)
 
 
 class RunFile:
@@ -310,7 +336,7 @@ class RunFile:
         except OSError as error:
             raise _corrupt(path, f"it cannot be mapped: {error}") from error
         footer = self._footer()
-        self.sections = tuple(_read_entry(entry) for entry in footer["sections"])
+        self.sections = tuple(_read_entry(entry, footer["format"]) for entry in footer["sections"])
         self._rows: dict[int, Rows] = {}
 
     def forget(self) -> None:
@@ -329,17 +355,33 @@ class RunFile:
             raise _corrupt(self.path, f"section {index} is not the one of {rows} rows of table {table}: another file")
 
     def rows(self, index: int) -> Rows:
-        """The run in section ``index``; zero copy over the mapping.
+        """The run in section ``index``; zero copy over the mapping, unless the section is unordered.
 
         Raises
         ------
         TidemillError
             TM1011 when it is corrupt; pages of a larger section are checked when they are first used.
         """
+        stored = self.stored(index)
+        return stored if self.sections[index].ordered else self._in_order(index, stored)
+
+    def stored(self, index: int) -> Rows:
+        """The rows of section ``index`` as they are there. Errors as :meth:`rows`."""
         found = self._rows.get(index)
         if found is None:
             found = self._rows[index] = self._read(index)
         return found
+
+    def _in_order(self, number: int, stored: Rows) -> Rows:
+        """The run of an unordered section."""
+
+        def make() -> tuple[Any, ...]:
+            ops = self.sections[number].ops
+            run = consolidate(stored.keys, stored.values, ops, is_multiset(ops, stored.value_types()))
+            return (run.keys.offsets, run.keys.data, *run.values)
+
+        offsets, data, *values = derived(stored.at((str(self.path), number, 0, len(stored))), "in order", make)
+        return Rows(Keys(offsets, data), tuple(values))
 
     def _read(self, number: int) -> Rows:
         section = self.sections[number]
@@ -350,8 +392,10 @@ class RunFile:
             return from_bytes(body)
         index = section.index
         checked = self._pages(number)
-        checked.check(0, index.head)
+        checked.check(0, index.head if section.ordered else index.stream)
         columns = with_implied(pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch())
+        if not section.ordered:
+            return Rows(Keys.from_arrow(columns[0]), tuple(columns[1:]))
         edges = (section.low, section.high)
         return Mapped(Body(checked, columns[0], columns[1:], index.fences, *edges), 0, section.rows)
 

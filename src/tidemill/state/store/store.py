@@ -16,18 +16,20 @@ import threading
 import time
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TypeVar
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import VNODES
 from tidemill.state.lookup import lookup
+from tidemill.state.lookup.memtable import UNORDERED_BYTES
 from tidemill.state.lookup.merge_chunks import merge_chunks
-from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.merge.gathering import gather, rows_between
+from tidemill.state.merge.merge import MergeOp, Rows, joined
+from tidemill.state.merge.operations import is_multiset
 from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import Part, Parts
 from tidemill.state.store.file_errors import not_fetched, not_here, told
@@ -54,6 +56,7 @@ _LOOK_SECONDS = 1.0
 _looked_at: dict[str, float] = {}
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
+_T = TypeVar("_T")
 
 
 def partition_vnodes(partition: int, partitions: int) -> tuple[int, int]:
@@ -135,15 +138,18 @@ class RunStore:
             TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format; TM1018 and TM1019
             for a file of a buffer that is missing or corrupt here.
         """
+        return self._opened(run, sst.RunFile.rows)
+
+    def _opened(self, run: Run, read: Callable[[sst.RunFile, int], _T]) -> _T:
         try:
-            return self._rows(run)
+            return self._read(run, read)
         except TidemillError:
             with _lock:
                 _unmap(self._path(run.file))
             if run.file.endswith(SST) and self.objects.directory is None:
                 self.path(run.file).unlink(missing_ok=True)  # only the copy may be damaged
         try:
-            return self._rows(run)  # it may have been mended since it was mapped
+            return self._read(run, read)  # it may have been mended since it was mapped
         except TidemillError as error:
             if run.file.endswith(SST) or self.path(run.file).exists():
                 raise
@@ -153,9 +159,9 @@ class RunStore:
         """TM1011 when another file has the name of a run's file. Other errors as :meth:`open`."""
         self._file(run.file).check(run.section, run.table, run.rows, run.bytes)
 
-    def _rows(self, run: Run) -> Rows:
+    def _read(self, run: Run, read: Callable[[sst.RunFile, int], _T]) -> _T:
         self.check(run)
-        return self._file(run.file).rows(run.section)
+        return read(self._file(run.file), run.section)
 
     def _file(self, name: str) -> sst.RunFile:
         key = self._path(name)
@@ -222,14 +228,29 @@ class RunStore:
         return found
 
     def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
-        """Non-empty runs, each restricted to keys ``low <= key < high``, in the order given."""
-        found = []
+        """Non-empty runs, each restricted to keys ``low <= key < high``, in the order given.
+
+        Those that are unordered become one run, the last: how their values combine does not depend on age.
+        """
+        found, unordered = [], []
+        ops: tuple[MergeOp, ...] = ()
         for run in table_runs:
+            section = self._section(run)
+            if not section.ordered:
+                unordered.append(rows_between(self._opened(run, sst.RunFile.stored), low, high))
+                ops = section.ops
+                continue
             rows = self.open(run)
             start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
             if start < stop:
                 found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
+        unordered = [rows for rows in unordered if len(rows)]
+        if unordered:
+            found.append(gather(unordered, ops, is_multiset(ops, unordered[0].value_types())))
         return found
+
+    def _section(self, run: Run) -> sst.Section:
+        return self._opened(run, lambda file, section: file.sections[section])
 
     def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
         """Seal tables into one new file of the buffer; empty ones are left out.
@@ -344,8 +365,10 @@ class RunStore:
         ordered = sorted(group, key=lambda run: run.vnode_low)
         if all(one.vnode_high <= other.vnode_low for one, other in pairwise(ordered)):
             return True
-        first = group[0]
-        return len(group) <= _KEPT_RUNS and MergeOp.LAST not in self._file(first.file).sections[first.section].ops
+        sections = [self._section(run) for run in group]
+        if MergeOp.LAST in sections[0].ops:
+            return False
+        return len(group) <= _KEPT_RUNS or not any(section.ordered for section in sections)
 
     def _keep(self, file: str, number: int) -> str | None:
         """Make a file of the buffer an object, as it is; returns its name, or None where only a copy can be made."""
@@ -361,13 +384,18 @@ class RunStore:
 
     def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
         first = group[0]
+        sections = [self._section(run) for run in group]
+        ops, epochs = sections[0].ops, (first.epoch_low, first.epoch_high)
+        if not any(section.ordered for section in sections) and sum(s.length for s in sections) <= UNORDERED_BYTES:
+            rows = joined([self._opened(run, sst.RunFile.stored) for run in group])
+            yield number, Part(first.table, rows, ops, epochs, ordered=False)
+            return
         opened = [self.open(run) for run in group]
-        ops = self._file(first.file).sections[first.section].ops
-        multiset = ops == (MergeOp.SUM,) and opened[0].value_types() == [pa.int64()]
+        multiset = is_multiset(ops, opened[0].value_types())
         keyless = all(len(rows) == 1 and len(rows.keys[0]) == _VNODE_BYTES for rows in opened)
         # The one row of an aggregate without GROUP BY must exist also while it counts no rows.
         for rows in merge_chunks(opened, ops, multiset and not keyless, min(target_bytes, _CHUNK)):
-            yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
+            yield number, Part(first.table, rows, ops, epochs)
 
     def write_object(self, epoch: int, part: Part, label: str) -> Run:
         """Write rows directly to a durable object; it is not visible until a version names it.

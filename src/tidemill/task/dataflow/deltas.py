@@ -89,9 +89,14 @@ def single_rows(delta: Delta) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Keyed:
-    """Rows sorted by key, each key once: what is written to state and what crosses an exchange."""
+    """Rows by key: what is written to state and what crosses an exchange.
+
+    Sorted, each key once. Unless ``ordered`` in any order, equal keys included: only within a task, for steps that
+    store rows.
+    """
 
     rows: Rows
+    ordered: bool = True
 
     def __len__(self) -> int:
         return len(self.rows.keys)

@@ -36,6 +36,10 @@ class StoreKeyedOperator(Operator):
         self.table = operation.table
 
     def add_input(self, item: Item, port: int) -> None:
-        """Write a sorted run."""
+        """Write a sorted run, or rows in any order."""
         assert isinstance(item, Keyed)
-        self.context.state(self.table).write(item.rows)
+        state, rows = self.context.state(self.table), item.rows
+        if item.ordered:
+            state.write(rows)
+        else:
+            state.write_unsorted(rows.keys, rows.values)

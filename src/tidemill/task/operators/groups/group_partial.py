@@ -39,6 +39,7 @@ class GroupPartialOperator(Operator):
         self._fold_rows = _FOLD_ROWS
         self._in_dictionaries = True
         self._folded: list[TableState] = []
+        self._folds = 0
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a batch until there are enough rows to fold at once."""
@@ -54,6 +55,7 @@ class GroupPartialOperator(Operator):
             return
         item = concat(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
+        self._folds += 1
         operation, batch = self.operation, item.batch
         key_columns = [batch.column(k) for k in operation.keys]
         if key_columns:
@@ -103,17 +105,25 @@ class GroupPartialOperator(Operator):
         return columns
 
     def start_drain(self) -> bool:
-        """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one."""
+        """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one.
+
+        Groups that are folded once, and are only stored, come in any order.
+        """
         self._fold_waiting()
         folded, self._folded = self._folded, []
-        return bool(folded) and self._pending.put_all(_runs(folded))
+        any_order, self._folds = self.any_order and self._folds == 1, 0
+        return bool(folded) and self._pending.put_all(_runs(folded, any_order))
 
 
-def _runs(folded: list[TableState]) -> Iterator[Output]:
+def _runs(folded: list[TableState], any_order: bool) -> Iterator[Output]:
     """The rows of some tables as keyed output, one port a table; each table is closed at its end."""
     try:
         for port, held in enumerate(folded):
-            yield from (Output(Keyed(rows), port) for rows in held.blocks())
+            unordered = held.unordered() if any_order else None
+            if unordered is not None:
+                yield from (Output(Keyed(rows, ordered=False), port) for rows in unordered)
+            else:
+                yield from (Output(Keyed(rows), port) for rows in held.blocks())
             held.close()
     finally:
         for held in folded:

@@ -1,0 +1,243 @@
+"""Rows that a task leaves in any order: written, damaged, joined by checkpoints, and read as a run in order."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.state.keys.keys import KeyColumn, decode, encode
+from tidemill.state.lookup import memtable as memtable_module
+from tidemill.state.lookup.memtable import Memtable
+from tidemill.state.memory import MemoryBudget
+from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.runs import derived, sst
+from tidemill.state.runs.sst import Part, RunFile
+from tidemill.state.store import store as store_module
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run
+
+KEY = (KeyColumn(pa.int64()), KeyColumn(pa.string()))
+SUM = (MergeOp.SUM,)
+INTS = [pa.int64()]
+
+
+def as_written(numbers: list[int], weights: list[int] | None = None) -> Rows:
+    """A row for each number, in the order given."""
+    texts = [None if n % 7 == 0 else "é" * (n % 5) for n in numbers]
+    keys = encode([pa.array(numbers, pa.int64()), pa.array(texts, pa.string())], KEY, 1)
+    return Rows(keys, (pa.array(weights or [1] * len(numbers), pa.int64()),))
+
+
+def counted(rows: Rows) -> dict[int, int]:
+    """How often each number is there; the keys of a run must be in order."""
+    keys = [rows.keys[i] for i in range(len(rows))]
+    assert keys == sorted(set(keys))
+    found = decode(rows.keys, KEY)
+    assert all(text == (None if n % 7 == 0 else "é" * (n % 5)) for n, text in zip(*(c.to_pylist() for c in found)))
+    return dict(zip(found[0].to_pylist(), rows.values[0].to_pylist(), strict=True))
+
+
+def tally(*parts: list[int]) -> dict[int, int]:
+    model: dict[int, int] = {}
+    for n in (n for part in parts for n in part):
+        model[n] = model.get(n, 0) + 1
+    return model
+
+
+def some_numbers(rng: random.Random, count: int) -> list[int]:
+    return [rng.randrange(-count, count) for _ in range(count)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(Objects(tmp_path / "root"), tmp_path / "buffer")
+
+
+@pytest.mark.parametrize("count", [1, 50, 1024, 20_000])
+def test_an_unordered_section_is_read_in_order(count: int, tmp_path: Path, seed: int) -> None:
+    numbers = some_numbers(random.Random(f"{seed} {count}"), count)
+    rows = as_written(numbers)
+    [section] = sst.write(tmp_path / "one.sst", [Part("t", rows, SUM, ordered=False)])
+    file = RunFile(tmp_path / "one.sst")
+    assert file.sections == (section,)
+    assert not section.ordered
+    assert section.rows == count
+    vnodes = {int.from_bytes(rows.keys[i][:2], "big") for i in range(count)}
+    assert section.vnodes == (min(vnodes), max(vnodes) + 1)
+    stored = file.stored(0)
+    assert [stored.keys[i] for i in range(count)] == [rows.keys[i] for i in range(count)]
+    assert counted(file.rows(0)) == tally(numbers)
+    file.verify()
+
+
+def test_rows_of_a_multiset_that_cancel_out_are_not_read(tmp_path: Path) -> None:
+    numbers = [3, 1, 2, 3, 1]
+    sst.write(tmp_path / "one.sst", [Part("t", as_written(numbers, [1, 2, 1, -1, 1]), SUM, ordered=False)])
+    assert counted(RunFile(tmp_path / "one.sst").rows(0)) == {1: 3, 2: 1}
+
+
+def test_values_of_any_kind_are_combined_in_the_order_of_rows(tmp_path: Path) -> None:
+    rows = as_written([5, 4, 5, 4, 5])
+    values = (rows.values[0], pa.array(["b", None, "a", None, None]), pa.array([0.5, 1.0, 0.25, -2.0, 4.0]))
+    ops = (MergeOp.SUM, MergeOp.MIN, MergeOp.SUM)
+    sst.write(tmp_path / "one.sst", [Part("t", Rows(rows.keys, values), ops, ordered=False)])
+    run = RunFile(tmp_path / "one.sst").rows(0)
+    found = dict(zip(decode(run.keys, KEY)[0].to_pylist(), zip(*(v.to_pylist() for v in run.values)), strict=True))
+    assert found == {4: (2, None, -1.0), 5: (3, "a", 4.75)}
+
+
+@pytest.mark.parametrize("count", [200, 20_000])
+def test_damage_anywhere_is_noticed(count: int, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"{seed} {count}")
+    numbers = some_numbers(rng, count)
+    path = tmp_path / "one.sst"
+    sst.write(path, [Part("t", as_written(numbers), SUM, ordered=False)])
+    whole = path.read_bytes()
+    for _ in range(40):
+        at = rng.randrange(len(whole))
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        derived.forget()
+        try:
+            found = counted(RunFile(path).rows(0))
+        except TidemillError as error:
+            assert error.number in ("TM1011", "TM1002")
+        else:
+            assert found == tally(numbers), "only what is between sections may be damaged"
+            assert at < 64 or whole[at] == 0
+
+
+def test_a_process_keeps_a_run_in_order_for_as_long_as_there_is_room(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = store.write(1, [Part("t", as_written([3, 1, 2] * 500), SUM, ordered=False)], "0-0")
+    first = store.open(runs[0])
+    assert store.open(runs[0]).keys.data is first.keys.data
+    assert derived.kept_bytes() >= first.keys.data.nbytes
+    derived.forget()
+    assert store.open(runs[0]).keys.data is not first.keys.data
+    store.evict([runs[0].file])
+    store.let_go()
+    with pytest.raises(TidemillError, match="TM1018"):
+        store.open(runs[0])
+
+
+def test_a_checkpoint_joins_what_tasks_left_unordered(store: RunStore, seed: int) -> None:
+    rng = random.Random(seed)
+    parts = [some_numbers(rng, 3000) for _ in range(3)]
+    runs = [store.write(1, [Part("t", as_written(p), SUM, ordered=False)], f"0-{i}")[0] for i, p in enumerate(parts)]
+    [swap] = store.combine([runs], 1, 64 << 20)
+    [joined] = swap.new
+    assert joined.is_durable
+    assert joined.rows == 9000, "equal keys stay"
+    assert not store.sections(joined.file)[0].ordered
+    assert counted(store.open(joined)) == tally(*parts)
+    assert (joined.vnode_low, joined.vnode_high) == (min(r.vnode_low for r in runs), max(r.vnode_high for r in runs))
+
+
+@pytest.mark.parametrize("case", ["one is in order", "there is no room"])
+def test_a_checkpoint_merges_what_it_cannot_join(
+    case: str, store: RunStore, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(f"{seed} {case}")
+    first, second = some_numbers(rng, 3000), list(range(5000))
+    parts = [Part("t", as_written(first), SUM, ordered=False)]
+    if case == "one is in order":
+        whole = as_written(second)
+        order = sorted(range(5000), key=lambda i: whole.keys[i])
+        parts.append(Part("t", whole.take(np.array(order, np.int64)), SUM))
+    else:
+        parts.append(Part("t", as_written(second), SUM, ordered=False))
+        monkeypatch.setattr(store_module, "UNORDERED_BYTES", 1 << 16)
+    runs = [store.write(1, [part], f"0-{i}")[0] for i, part in enumerate(parts)]
+    [swap] = store.combine([runs], 1, 64 << 20)
+    assert all(store.sections(run.file)[run.section].ordered for run in swap.new)
+    found: dict[int, int] = {}
+    for run in swap.new:
+        found |= counted(store.open(run))
+    assert found == tally(first, second)
+
+
+def test_a_large_file_of_many_unordered_runs_becomes_an_object_as_it_is(
+    store: RunStore, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_KEPT_BYTES", 1 << 10)
+    store.objects.make()
+    rng = random.Random(seed)
+    numbers = [some_numbers(rng, 2000) for _ in range(6)]
+    runs = store.write(1, [Part("t", as_written(n), SUM, ordered=False) for n in numbers], "0-0")
+    swaps = store.combine([runs], 1, 64 << 20)
+    kept = [run for swap in swaps for run in swap.new]
+    assert [(run.section, run.rows) for run in kept] == [(i, 2000) for i in range(6)]
+    assert [counted(store.open(run)) for run in kept] == [tally(n) for n in numbers]
+
+
+def test_a_slice_of_a_merge_takes_its_keys_only(store: RunStore, seed: int) -> None:
+    rng = random.Random(seed)
+    parts = [some_numbers(rng, 2000) for _ in range(4)]
+    whole = as_written(sorted(set(parts[0])))
+    order = sorted(range(len(whole)), key=lambda i: whole.keys[i])
+    runs: list[Run] = store.write(1, [Part("t", whole.take(np.array(order, np.int64)), SUM)], "0-0")
+    for epoch, part in enumerate(parts[1:], 2):
+        runs += store.write(epoch, [Part("t", as_written(part), SUM, ordered=False)], "0-0")
+    model = tally(sorted(set(parts[0])), *parts[1:])
+    keys = dict(zip(model, (rows.keys[0] for rows in map(as_written, ([n] for n in model))), strict=True))
+    low, high = sorted(rng.sample(sorted(keys.values()), 2))
+    found = store.open_between(runs, low, high)
+    assert len(found) == 2, "the one in order, and one of all others"
+    read: dict[int, int] = {}
+    for run in found:
+        for n, weight in counted(run).items():
+            read[n] = read.get(n, 0) + weight
+    assert read == {n: weight for n, weight in model.items() if low <= keys[n] < high}
+
+
+def a_memtable(ops: tuple[MergeOp, ...] = SUM, types: list[pa.DataType] | None = None, limit: int = 0) -> Memtable:
+    return Memtable(ops, types or INTS, ops == SUM, MemoryBudget(limit))
+
+
+def test_a_memtable_gives_many_rows_as_they_came(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(memtable_module, "UNORDERED_BYTES", 200_000)
+    rng = random.Random(seed)
+    batches = [some_numbers(rng, 1500) for _ in range(8)]
+    held = a_memtable()
+    for batch in batches:
+        rows = as_written(batch)
+        held.append_unsorted(rows.keys, rows.values)
+    parts = held.unordered()
+    assert parts is not None
+    assert len(parts) > 1, "in parts of so many bytes"
+    assert all(part.nbytes <= 200_000 for part in parts)
+    given = [part.keys[i] for part in parts for i in range(len(part))]
+    expected = as_written([n for batch in batches for n in batch])
+    assert given == [expected.keys[i] for i in range(len(expected))]
+    assert counted(held.rows()) == tally(*batches), "they can still be read in order"
+    assert held.unordered() is None, "and have been sorted then"
+
+
+@pytest.mark.parametrize("case", ["few", "a deletion", "in order", "the newest counts", "no room"])
+def test_a_memtable_gives_a_run_in_order_where_that_is_better(case: str) -> None:
+    ops, types = (SUM, INTS) if case != "the newest counts" else ((MergeOp.SUM, MergeOp.LAST), [*INTS, pa.int64()])
+    held = a_memtable(ops, types, 1 << 20 if case == "no room" else 0)
+    numbers = list(range(100 if case == "few" else 50_000))
+    weights = [1] * len(numbers)
+    if case == "a deletion":
+        weights[777] = -1
+    rows = as_written(numbers, weights)
+    if case == "in order":
+        order = sorted(range(len(rows)), key=lambda i: rows.keys[i])
+        held.append(rows.take(np.array(order, np.int64)))
+    elif case == "no room":
+        held._to_file = lambda part: (part, part.nbytes)
+        held.append_unsorted(rows.keys, rows.values)
+    else:
+        held.append_unsorted(rows.keys, rows.values * len(ops))
+    assert held.unordered() is None
+    assert sum(len(block) for block in held.blocks()) == len(numbers)
