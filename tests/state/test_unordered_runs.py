@@ -191,7 +191,6 @@ def test_a_slice_of_a_merge_takes_its_keys_only(store: RunStore, seed: int) -> N
     keys = dict(zip(model, (rows.keys[0] for rows in map(as_written, ([n] for n in model))), strict=True))
     low, high = sorted(rng.sample(sorted(keys.values()), 2))
     found = store.open_between(runs, low, high)
-    assert len(found) == 2, "the one in order, and one of all others"
     read: dict[int, int] = {}
     for run in found:
         for n, weight in counted(run).items():

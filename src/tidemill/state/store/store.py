@@ -27,7 +27,6 @@ from tidemill.state.keys.keys import VNODES
 from tidemill.state.lookup import lookup
 from tidemill.state.lookup.memtable import UNORDERED_BYTES
 from tidemill.state.lookup.merge_chunks import merge_chunks
-from tidemill.state.merge.gathering import gather, rows_between
 from tidemill.state.merge.merge import MergeOp, Rows, joined
 from tidemill.state.merge.operations import is_multiset
 from tidemill.state.runs import derived, sst
@@ -228,25 +227,13 @@ class RunStore:
         return found
 
     def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
-        """Non-empty runs, each restricted to keys ``low <= key < high``, in the order given.
-
-        Those that are unordered become one run, the last: how their values combine does not depend on age.
-        """
-        found, unordered = [], []
-        ops: tuple[MergeOp, ...] = ()
+        """Non-empty runs, each restricted to keys ``low <= key < high``, in the order given."""
+        found = []
         for run in table_runs:
-            section = self._section(run)
-            if not section.ordered:
-                unordered.append(rows_between(self._opened(run, sst.RunFile.stored), low, high))
-                ops = section.ops
-                continue
             rows = self.open(run)
             start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
             if start < stop:
                 found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
-        unordered = [rows for rows in unordered if len(rows)]
-        if unordered:
-            found.append(gather(unordered, ops, is_multiset(ops, unordered[0].value_types())))
         return found
 
     def _section(self, run: Run) -> sst.Section:
