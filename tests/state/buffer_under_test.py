@@ -28,9 +28,12 @@ from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.durability.collector import InUse
 from tidemill.runtime.durability.compactor import Compactor
 from tidemill.runtime.durability.uploads import Uploads
+from tidemill.state.keys.keys import decode
 from tidemill.state.lookup import lookup
 from tidemill.state.merge.merge import MergeOp, Rows, joined
 from tidemill.state.merge.operations import columns_by_op
+from tidemill.state.merge.unordered import Unordered, unordered
+from tidemill.state.merge.unordered import joined as joined_parts
 from tidemill.state.runs.sst import Part
 from tidemill.state.store import store as store_module
 from tidemill.state.store.compaction import Policy
@@ -288,7 +291,9 @@ class Buffer:
                 if MergeOp.LAST in ops or chance.random() < 0.5:
                     parts.append(Part(table, part, ops))
                 else:
-                    parts += (Part(table, piece, ops, ordered=False) for piece in unordered(part, ops, chance))
+                    parts += (
+                        Part(table, piece, ops) for piece in loose(part, self.tables[table], chance) if len(piece)
+                    )
             with on_host(index % self.options.hosts):
                 written += self.store.write(epoch, parts, f"0-{index}")
         return written
@@ -395,15 +400,20 @@ def on_host(number: int) -> Iterator[None]:
         yield
 
 
-def unordered(rows: Rows, ops: Sequence[MergeOp], chance: random.Random) -> list[Rows]:
+def loose(rows: Rows, table: StateTable, chance: random.Random) -> list[Unordered]:
     """The same rows in any order, some keys twice, in one part or two."""
     again = rows.take(np.array([i for i in range(len(rows)) if chance.random() < 0.3], np.int64))
     neutral = [
         pa.nulls(len(again), v.type) if op in (MergeOp.MIN, MergeOp.MAX) else pa.array([0] * len(again), v.type)
-        for op, at in columns_by_op(ops)
+        for op, at in columns_by_op(table.ops)
         for v in again.values[at : at + op.columns]
     ]
     both = joined([rows, Rows(again.keys, tuple(neutral))])
     order = np.array(chance.sample(range(len(both)), len(both)), np.int64)
     cut = chance.choice((0, len(both) // 2))
-    return [both.take(order[:cut]), both.take(order[cut:])]
+    found = []
+    for piece in (both.take(order[:cut]), both.take(order[cut:])):
+        made = unordered(decode(piece.keys, table.key), piece.values, table.key, table.distribution)
+        assert made is not None
+        found.append(made)
+    return [joined_parts(found)] if chance.random() < 0.5 else found

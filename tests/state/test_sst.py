@@ -65,7 +65,7 @@ def some_values(rng: random.Random, kind: pa.DataType, rows: int) -> pa.Array:
 
 def stored(rows: Rows) -> pa.Buffer:
     """The stream of columns that a section has."""
-    return sst._stream(without_implied(sst.to_batch(rows)), pa.BufferOutputStream()).getvalue()
+    return sst._stream([without_implied(sst.to_batch(rows))], pa.BufferOutputStream()).getvalue()
 
 
 def test_sections_of_any_columns_about_the_size_of_an_index(tmp_path: Path, seed: int) -> None:

@@ -246,7 +246,7 @@ def _built(
 ) -> Operator:
     operator = build(number, steps[number].operation)
     stored = all(isinstance(steps[c].operation, StoreKeyed) for c, _, _ in consumers[number])
-    operator.any_order = stored and not leaving[number]
+    operator.only_stored = stored and not leaving[number]
     return operator
 
 

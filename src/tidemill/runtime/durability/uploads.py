@@ -10,6 +10,7 @@ from functools import partial
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
+from tidemill.state.plain.reading import MOST_ROWS
 from tidemill.state.store.file_names import host_of, this_host
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Run, Swap, Version
@@ -66,6 +67,8 @@ class Uploads:
     def run(self, version: Version, number: int) -> list[Swap]:
         """Upload the runs of a version that are in buffers; for checkpoint ``number``.
 
+        Those of tables that are read without kernels, since they are small, are put in order.
+
         Spark does not send tasks to a given host. So a task uploads for its own host, unless another task did, and more
         tasks are sent while hosts remain. The driver uploads for its host if no task ran there.
 
@@ -75,16 +78,17 @@ class Uploads:
             As :meth:`RunStore.combine`; TM1017 when Spark gave up, TM1018 when no task reached a host.
         """
         waiting = buffered(version)
+        small = frozenset(t for t, runs in version.tables.items() if sum(r.rows for r in runs) <= MOST_ROWS)
         swaps: list[Swap] = []
         for attempt in range(_ATTEMPTS):
             if not waiting:
                 return swaps
             tasks = max(len(waiting), attempt * 2 * self._context.defaultParallelism)
-            for host, done in self._job(waiting, number, tasks):
+            for host, done in self._job(waiting, number, small, tasks):
                 if waiting.pop(host, None):  # a host may answer twice
                     swaps += done
         for host in [h for h in waiting if h == this_host()]:
-            swaps += self._store.combine(waiting.pop(host), number, self._target)
+            swaps += self._store.combine(waiting.pop(host), number, self._target, small)
         if waiting:
             raise TidemillError(
                 "TM1018",
@@ -94,9 +98,11 @@ class Uploads:
             )
         return swaps
 
-    def _job(self, waiting: dict[str, list[Group]], number: int, tasks: int) -> list[tuple[str, list[Swap]]]:
+    def _job(
+        self, waiting: dict[str, list[Group]], number: int, small: frozenset[str], tasks: int
+    ) -> list[tuple[str, list[Swap]]]:
         """Swaps by host, of the hosts that tasks ran on."""
-        work = partial(_upload, self._store, waiting, number, self._target, uuid.uuid4().hex)
+        work = partial(_upload, self._store, waiting, number, self._target, small, uuid.uuid4().hex)
         try:
             self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
             found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
@@ -118,6 +124,7 @@ def _upload(
     waiting: dict[str, list[Group]],
     number: int,
     target: int,
+    small: frozenset[str],
     job: str,
     index: int,
     numbers: Iterable[int],
@@ -126,7 +133,7 @@ def _upload(
     host = this_host()
     try:
         if host in waiting and store.claim(job):
-            yield host, store.combine(waiting[host], number, target)
+            yield host, store.combine(waiting[host], number, target, small)
     except TidemillError as error:
         yield error
     finally:

@@ -183,9 +183,9 @@ class _EpochContext:
 
         Where no step looks anything up they stay as they came: whoever reads or merges them first puts them in order.
         """
-        as_written = state.unordered() if table.key and table.id not in self._plan.tables else None
+        as_written = state.unordered() if table.id not in self._plan.tables else None
         if as_written is not None:
-            yield from (Part(table.id, rows, table.ops, ordered=False) for rows in as_written)
+            yield from (Part(table.id, rows, table.ops) for rows in as_written)
             return
         yield from (Part(table.id, rows, table.ops) for rows in state.blocks())
 
@@ -311,6 +311,7 @@ def _addressed(plan: EpochPlan, partition: int, parcel: _Parcel, broadcast: bool
     if plan.partitions == 1:
         yield (0, parcel)
         return
+    assert isinstance(item, Keyed), "loose rows stay in their task"
     rows = item.rows
     for target in range(plan.partitions):
         low, high = partition_vnodes(target, plan.partitions)
@@ -329,6 +330,7 @@ def _pack(parcel: _Parcel) -> _Packed:
     if isinstance(item, Keyed):
         data: bytes = sst.to_bytes(item.rows).to_pybytes()
     else:
+        assert isinstance(item, Delta)
         weights = pa.array(item.explicit_weights())
         data = _ipc(batch_of([*item.batch.columns, weights], len(item)))
     return _Packed(parcel.step, parcel.port, parcel.depth, isinstance(item, Keyed), data)

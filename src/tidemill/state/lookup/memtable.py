@@ -11,7 +11,9 @@ from tidemill.kernels.columns import numbers
 from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.memory import MemoryBudget
+from tidemill.state.merge import unordered
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, joined, merge
+from tidemill.state.merge.unordered import Unordered
 
 BLOCK_BYTES = 32 << 20
 """About how much of a memtable is read at once."""
@@ -71,7 +73,7 @@ class Memtable:
         self._spilled: list[Rows] = []
         self._runs: list[Rows] = []
         self._sorted: list[Rows] = []
-        self._unsorted: list[Rows] = []
+        self._unsorted: list[Rows | Unordered] = []
         self._waiting = 0
         limit = budget.limit if budget is not None else 0
         self._part = max(_LEAST_BYTES, limit // _SHARE) if limit else 0
@@ -91,9 +93,16 @@ class Memtable:
         """Write rows in any order; of equal keys a later row is newer."""
         if not len(keys):
             return
+        self._append(Rows(keys, tuple(values)))
+
+    def append_unordered(self, rows: Unordered) -> None:
+        """As :meth:`append_unsorted`, with keys that are encoded when they are sorted."""
+        if len(rows):
+            self._append(rows)
+
+    def _append(self, rows: Rows | Unordered) -> None:
         if self._sorted:
             self._settle()
-        rows = Rows(keys, tuple(values))
         self._unsorted.append(rows)
         self._wait(rows.nbytes)
 
@@ -118,28 +127,28 @@ class Memtable:
         runs = [*self._spilled, *self._runs]
         yield from merge_chunks(runs, self._ops, self._drop_zero, min(BLOCK_BYTES, self._part or BLOCK_BYTES))
 
-    def unordered(self) -> list[Rows] | None:
-        """All that has been written, in any order, equal keys included; in parts if it is much.
+    def unordered(self) -> list[Unordered] | None:
+        """All that has been written, in any order, in parts if it is much.
 
         None where :meth:`blocks` is better: the rows are few, some have been sorted already, rows of a multiset may
         cancel out since some weigh less than 1, or it matters which value of a key is newer.
         """
-        batches = self._unsorted
-        if self._runs or self._spilled or self._sorted or sum(map(len, batches)) < _UNORDERED_ROWS:
+        written = [rows for rows in self._unsorted if isinstance(rows, Unordered)]
+        if self._runs or self._spilled or self._sorted or len(written) < len(self._unsorted):
             return None
-        if MergeOp.LAST in self._ops:
+        if sum(map(len, written)) < _UNORDERED_ROWS or MergeOp.LAST in self._ops:
             return None
-        if self._drop_zero and not all((numbers(batch.values[0]) > 0).all() for batch in batches):
+        if self._drop_zero and not all((numbers(w) > 0).all() for rows in written for w in rows.values(0)):
             return None
-        parts: list[list[Rows]] = []
+        parts: list[list[Unordered]] = []
         size = UNORDERED_BYTES
-        for batch in batches:
-            if size + batch.nbytes > UNORDERED_BYTES:
+        for rows in written:
+            if size + rows.nbytes > UNORDERED_BYTES:
                 parts.append([])
                 size = 0
-            parts[-1].append(batch)
-            size += batch.nbytes
-        return [joined(part) for part in parts]
+            parts[-1].append(rows)
+            size += rows.nbytes
+        return [unordered.joined(part) for part in parts]
 
     def spill(self) -> int:
         """Write what is in memory to files; returns the bytes written."""
@@ -167,7 +176,7 @@ class Memtable:
         as_written: Rows | None = None
         self._waiting = 0
         if self._unsorted:
-            rows = joined(self._unsorted)
+            rows = joined([r.encoded() if isinstance(r, Unordered) else r for r in self._unsorted])
             self._unsorted = []
             new = [consolidate(rows.keys, rows.values, self._ops, self._drop_zero)]
         elif self._sorted:

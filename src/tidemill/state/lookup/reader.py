@@ -16,6 +16,7 @@ from tidemill.state.lookup.beginnings import Enough, scan_beginnings
 from tidemill.state.lookup.memtable import Memtable
 from tidemill.state.lookup.merge_iterator import after, iterate
 from tidemill.state.merge.merge import MergeOp, Rows, merge
+from tidemill.state.merge.unordered import Unordered
 
 _WEIGHTS = (MergeOp.SUM, MergeOp.SUM)
 _WEIGHT_TYPES = (pa.int64(), pa.int64())
@@ -155,7 +156,11 @@ class TableState:
         """As :meth:`changes`, in parts of disjoint and ascending keys, none empty: one, unless there is much."""
         return self.memtable.blocks()
 
-    def unordered(self) -> list[Rows] | None:
+    def write_unordered(self, rows: Unordered) -> None:
+        """Write rows in any order, whose keys are not encoded yet; of equal keys a later row is newer."""
+        self.memtable.append_unordered(rows)
+
+    def unordered(self) -> list[Unordered] | None:
         """What the epoch has written, as :meth:`tidemill.state.lookup.memtable.Memtable.unordered`."""
         return self.memtable.unordered()
 

@@ -40,10 +40,13 @@ def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
     make : callable
         Returns NumPy or Arrow arrays, which must not be changed.
     """
+    return make() if run.origin is None else derived_of(run.origin, name, make)
+
+
+def derived_of(origin: Origin, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
+    """As :func:`derived`, of the rows that lie in some place of a file."""
     global _bytes
-    if run.origin is None:
-        return make()
-    key = (run.origin, name)
+    key = (origin, name)
     with _lock:
         if key in _kept:
             _kept.move_to_end(key)

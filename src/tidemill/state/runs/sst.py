@@ -17,9 +17,9 @@ Fences are the first key of each 1,024 rows, and the last key; a page is checked
 open a file takes its footer only. The file is complete or it is never referenced, so it is written without a
 temporary name.
 
-An unordered section holds rows as they came, equal keys included, and has neither fences nor a filter. Who reads one
-gets a run in order: it is made when a process first asks for it, and kept as
-:mod:`tidemill.state.runs.derived` says.
+An unordered section holds rows as they came, equal keys included, in batches. Columns ``k0``, ``k1``, ... are those of
+the key, not encoded; the metadata of the schema tell how they are. It has neither fences nor a filter. Who reads one
+gets a run in order: it is made when a process first asks for it, and kept as :mod:`tidemill.state.runs.derived` says.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from tidemill.errors import TidemillError
-from tidemill.state.keys.keys import Keys, hash64
-from tidemill.state.merge.merge import MergeOp, Rows, consolidate
-from tidemill.state.merge.operations import is_multiset
+from tidemill.state.keys.keys import KeyColumn, Keys, hash64
+from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.merge.unordered import Unordered, coalesced
 from tidemill.state.runs import filters, pages
-from tidemill.state.runs.derived import derived
+from tidemill.state.runs.derived import derived_of
 from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
 from tidemill.state.runs.pages import Pages, checksums
@@ -57,6 +57,9 @@ BLOCK = 1024
 """Rows from one fence to the next."""
 FILTERED = 1024
 """The fewest rows that get a filter."""
+_LEAST_ROWS = 4096
+"""Batches of an unordered section have as many rows, unless it has fewer."""
+_KEY, _DISTRIBUTION = b"key", b"distribution"
 _WITH_UNORDERED = 5
 """The first format that may have unordered sections."""
 _Sink = TypeVar("_Sink", bound=pa.NativeFile)
@@ -69,15 +72,13 @@ _MEND = "restore the file from a copy of the root; nothing was changed. `tidemil
 class Part(NamedTuple):
     """Rows of a table that become a section.
 
-    ``ops`` tell how values of equal keys combine. ``epochs`` are the first and the last whose changes these are. Unless
-    ``ordered`` the rows are in any order, equal keys included; of these a later row is newer.
+    ``ops`` tell how values of equal keys combine. ``epochs`` are the first and the last whose changes these are.
     """
 
     table: str
-    rows: Rows
+    rows: Rows | Unordered
     ops: Sequence[MergeOp]
     epochs: tuple[int, int] = (0, 0)
-    ordered: bool = True
 
 
 Parts: TypeAlias = Iterable[Part | tuple[str, Rows, Sequence[MergeOp]]]
@@ -154,8 +155,7 @@ class _Pieces:
 
 def to_bytes(rows: Rows) -> pa.Buffer:
     """A run as an Arrow IPC stream."""
-    batch = to_batch(rows)
-    return _stream(batch, pa.BufferOutputStream()).getvalue()
+    return _stream([to_batch(rows)], pa.BufferOutputStream()).getvalue()
 
 
 def from_bytes(data: Any) -> Rows:
@@ -171,7 +171,7 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
     path : Path
         A new name; the directory is created if missing.
     tables : iterable of Part, or of (table id, Rows, operations)
-        Keys ascending unless a part says otherwise. A table may occur more than once.
+        Keys ascending, unless rows are unordered. A table may occur more than once.
 
     Raises
     ------
@@ -221,14 +221,19 @@ def _created(path: Path) -> BinaryIO:
 
 def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
     """The bytes of a section, in pieces that are written one after the other, and its entry in the footer."""
-    rows, ordered = part.rows, part.ordered
+    rows = part.rows
     n = len(rows)
-    low, high = (rows.keys[0], rows.keys[n - 1]) if n and ordered else (b"", b"")
-    vnodes = _vnodes(rows.keys, ordered) if n else (0, 0)
-    batch = without_implied(to_batch(rows))
+    low, high, keys = b"", b"", None
+    if isinstance(rows, Unordered):
+        vnodes, batches = rows.vnodes, _batches(rows)
+    else:
+        keys, batches = rows.keys, [without_implied(to_batch(rows))]
+        low, high = (keys[0], keys[n - 1]) if n else (b"", b"")
+        vnodes = (int.from_bytes(low[:2], "big"), int.from_bytes(high[:2], "big") + 1) if n else (0, 0)
     taken = _Pieces()
-    sink = _stream(batch, pa.PythonFile(cast(IOBase, taken), "w") if batch.nbytes > WHOLE else pa.BufferOutputStream())
-    index = _write_index(sink, rows.keys if ordered else None) if sink.tell() > WHOLE and n else None
+    large = sum(batch.nbytes for batch in batches) > WHOLE
+    sink = _stream(batches, pa.PythonFile(cast(IOBase, taken), "w") if large else pa.BufferOutputStream())
+    index = _write_index(sink, keys) if sink.tell() > WHOLE and n else None
     length = sink.tell()
     pieces: list[Any] = [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else taken.pieces
     if index is None:
@@ -241,22 +246,45 @@ def _section(part: Part, offset: int) -> tuple[list[Any], Section]:
         pieces.append(crcs)
         length += len(crcs)
     place = (part.table, offset, length, n, crc, tuple(part.ops))
-    return pieces, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index, ordered)
+    return pieces, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index, keys is not None)
 
 
-def _vnodes(keys: Keys, ordered: bool) -> tuple[int, int]:
-    """The least vnode of some keys, and the one after the greatest."""
-    if ordered:
-        return int.from_bytes(keys[0][:2], "big"), int.from_bytes(keys[-1][:2], "big") + 1
-    starts = keys.offsets[:-1]
-    numbers = keys.data[starts].astype(np.int64) << 8 | keys.data[starts + 1]
-    return int(numbers.min()), int(numbers.max()) + 1
+def _batches(rows: Unordered) -> list[pa.RecordBatch]:
+    """The batches of an unordered section; values that a rule gives are left out where they are in none."""
+    flags = [[key.descending, key.nulls_first, key.exact] for key in rows.key]
+    metadata: dict[bytes | str, bytes | str] = {
+        _KEY: json.dumps(flags).encode(),
+        _DISTRIBUTION: b"%d" % rows.distribution,
+    }
+    width = len(rows.key)
+    batches = coalesced(rows, _LEAST_ROWS).batches
+    short = [without_implied(batch.select(batch.schema.names[width:])) for batch in batches]
+    values = short if all(s.schema.equals(short[0].schema, check_metadata=True) for s in short) else None
+    found = []
+    for i, batch in enumerate(batches):
+        fields, columns = list(batch.schema), batch.columns
+        if values is not None:
+            fields[width:], columns[width:] = list(values[i].schema), values[i].columns
+        found.append(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=metadata)))
+    return found
 
 
-def _stream(batch: pa.RecordBatch, sink: _Sink) -> _Sink:
-    """Write a run as an Arrow IPC stream."""
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+def _read_batches(stream: pa.ipc.RecordBatchStreamReader) -> Unordered:
+    """What :func:`_batches` laid out; zero copy."""
+    metadata = stream.schema.metadata
+    flags = json.loads(metadata[_KEY])
+    read = [with_implied(batch) for batch in stream]
+    key = tuple(KeyColumn(column.type, *flag) for column, flag in zip(read[0], flags))
+    names = stream.schema.names
+    batches = tuple(pa.RecordBatch.from_arrays(columns, names=names) for columns in read)
+    return Unordered(batches, key, int(metadata[_DISTRIBUTION]))
+
+
+def _stream(batches: Sequence[pa.RecordBatch], sink: _Sink) -> _Sink:
+    """Write batches of one schema, at least one, as an Arrow IPC stream."""
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
     return sink
 
 
@@ -362,26 +390,34 @@ class RunFile:
         TidemillError
             TM1011 when it is corrupt; pages of a larger section are checked when they are first used.
         """
-        stored = self.stored(index)
-        return stored if self.sections[index].ordered else self._in_order(index, stored)
-
-    def stored(self, index: int) -> Rows:
-        """The rows of section ``index`` as they are there. Errors as :meth:`rows`."""
+        if not self.sections[index].ordered:
+            return self._in_order(index)
         found = self._rows.get(index)
         if found is None:
             found = self._rows[index] = self._read(index)
         return found
 
-    def _in_order(self, number: int, stored: Rows) -> Rows:
+    def _in_order(self, number: int) -> Rows:
         """The run of an unordered section."""
 
         def make() -> tuple[Any, ...]:
-            ops = self.sections[number].ops
-            run = consolidate(stored.keys, stored.values, ops, is_multiset(ops, stored.value_types()))
+            run = self.unordered(number).run(self.sections[number].ops)
             return (run.keys.offsets, run.keys.data, *run.values)
 
-        offsets, data, *values = derived(stored.at((str(self.path), number, 0, len(stored))), "in order", make)
+        origin = (str(self.path), number, 0, self.sections[number].rows)
+        offsets, data, *values = derived_of(origin, "in order", make)
         return Rows(Keys(offsets, data), tuple(values))
+
+    def unordered(self, number: int) -> Unordered:
+        """The rows of an unordered section as they are; zero copy over the mapping. TM1011 when it is corrupt."""
+        section = self.sections[number]
+        body = self._map.slice(section.offset, section.length)
+        if section.index is not None:
+            self._pages(number).check(0, section.index.stream)
+            body = body.slice(0, section.index.stream)
+        elif isal_zlib.crc32(body) != section.crc:
+            raise self._damage(number, "it fails its checksum")
+        return _read_batches(pa.ipc.open_stream(body))
 
     def _read(self, number: int) -> Rows:
         section = self.sections[number]
@@ -392,10 +428,8 @@ class RunFile:
             return from_bytes(body)
         index = section.index
         checked = self._pages(number)
-        checked.check(0, index.head if section.ordered else index.stream)
+        checked.check(0, index.head)
         columns = with_implied(pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch())
-        if not section.ordered:
-            return Rows(Keys.from_arrow(columns[0]), tuple(columns[1:]))
         edges = (section.low, section.high)
         return Mapped(Body(checked, columns[0], columns[1:], index.fences, *edges), 0, section.rows)
 

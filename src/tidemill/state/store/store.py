@@ -27,8 +27,9 @@ from tidemill.state.keys.keys import VNODES
 from tidemill.state.lookup import lookup
 from tidemill.state.lookup.memtable import UNORDERED_BYTES
 from tidemill.state.lookup.merge_chunks import merge_chunks
-from tidemill.state.merge.merge import MergeOp, Rows, joined
+from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.merge.operations import is_multiset
+from tidemill.state.merge.unordered import joined
 from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import Part, Parts
 from tidemill.state.store.file_errors import not_fetched, not_here, told
@@ -285,7 +286,9 @@ class RunStore:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
+    def combine(
+        self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int, in_order: Collection[str] = ()
+    ) -> list[Swap]:
         """Make runs of the buffer durable: in one object, or several of about ``target_bytes``.
 
         Groups are merged and written in parts, so that no whole group is in memory. Large files of the buffer become
@@ -298,6 +301,8 @@ class RunStore:
             The runs of a group hold changes of the same epochs of one table; they are merged.
         number : int
             Of the checkpoint; for the name.
+        in_order : collection of str
+            Tables whose unordered runs are put in order.
 
         Returns
         -------
@@ -310,11 +315,16 @@ class RunStore:
         TidemillError
             TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
         """
-        kept = {file: name for file in self._large(groups) if (name := self._keep(file, number)) is not None}
+        large = self._large(groups, in_order)
+        kept = {file: name for file in large if (name := self._keep(file, number)) is not None}
         swaps = [Swap((r,), (replace(r, file=kept[r.file]),)) for group in groups for r in group if r.file in kept]
         groups = [rest for group in groups if (rest := [r for r in group if r.file not in kept])]
         new: list[list[Run]] = [[] for _ in groups]
-        merged = _Ahead(part for i, group in enumerate(groups) for part in self._merged(i, group, target_bytes))
+        merged = _Ahead(
+            part
+            for i, group in enumerate(groups)
+            for part in self._merged(i, group, target_bytes, group[0].table in in_order)
+        )
         while merged.more():
             name = _durable_name(number)
             owners: list[int] = []
@@ -327,14 +337,14 @@ class RunStore:
                 new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
         return swaps + [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
 
-    def _large(self, groups: Sequence[Sequence[Run]]) -> list[str]:
+    def _large(self, groups: Sequence[Sequence[Run]], in_order: Collection[str]) -> list[str]:
         """Files of the buffer that become objects as they are. TM1018 when a large one is corrupt."""
         needed: Counter[str] = Counter()
         mixed: set[str] = set()
         for group in groups:
             for run in group:
                 needed[run.file] += run.bytes
-            if not self._may_stay_apart(group):
+            if not self._may_stay_apart(group, group[0].table in in_order):
                 mixed.update(run.file for run in group)
         found = sorted(f for f, size in needed.items() if size >= _KEPT_SHARE * _KEPT_BYTES and f not in mixed)
         if not found or not self.objects.takes_files_of(self.buffer, OBJECTS):
@@ -347,8 +357,10 @@ class RunStore:
                 large.append(name)
         return large
 
-    def _may_stay_apart(self, group: Sequence[Run]) -> bool:
+    def _may_stay_apart(self, group: Sequence[Run], in_order: bool) -> bool:
         """Whether no key is in two of the runs, or in a few, whose values can be combined in any order."""
+        if in_order and not all(self._section(run).ordered for run in group):
+            return False
         ordered = sorted(group, key=lambda run: run.vnode_low)
         if all(one.vnode_high <= other.vnode_low for one, other in pairwise(ordered)):
             return True
@@ -369,13 +381,16 @@ class RunStore:
             raise
         return name
 
-    def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
+    def _merged(
+        self, number: int, group: Sequence[Run], target_bytes: int, in_order: bool
+    ) -> Iterator[tuple[int, Part]]:
         first = group[0]
         sections = [self._section(run) for run in group]
         ops, epochs = sections[0].ops, (first.epoch_low, first.epoch_high)
-        if not any(section.ordered for section in sections) and sum(s.length for s in sections) <= UNORDERED_BYTES:
-            rows = joined([self._opened(run, sst.RunFile.stored) for run in group])
-            yield number, Part(first.table, rows, ops, epochs, ordered=False)
+        size = 0 if in_order or any(section.ordered for section in sections) else sum(s.length for s in sections)
+        if 0 < size <= UNORDERED_BYTES:
+            loose = joined([self._opened(run, sst.RunFile.unordered) for run in group])
+            yield number, Part(first.table, loose, ops, epochs)
             return
         opened = [self.open(run) for run in group]
         multiset = is_multiset(ops, opened[0].value_types())

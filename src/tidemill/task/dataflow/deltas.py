@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column
 from tidemill.state.merge.merge import Rows
+from tidemill.state.merge.unordered import Unordered
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,22 @@ def single_rows(delta: Delta) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Keyed:
-    """Rows by key: what is written to state and what crosses an exchange.
-
-    Sorted, each key once. Unless ``ordered`` in any order, equal keys included: only within a task, for steps that
-    store rows.
-    """
+    """Rows sorted by key, each key once: what is written to state and what crosses an exchange."""
 
     rows: Rows
-    ordered: bool = True
 
     def __len__(self) -> int:
         return len(self.rows.keys)
 
 
-Item: TypeAlias = Delta | Keyed
+@dataclass(frozen=True)
+class Loose:
+    """Rows by key in any order: what steps store that nothing else reads, within their task."""
+
+    rows: Unordered
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+Item: TypeAlias = Delta | Keyed | Loose

@@ -107,8 +107,8 @@ class Operator:
     gathers: ClassVar[bool] = False
     """Whether it wants the items of all inputs in the order of the items that they come from."""
 
-    any_order: bool = False
-    """Whether keyed rows that it gives may be in any order: steps of its task store them, nothing else reads them."""
+    only_stored: bool = False
+    """Whether steps of its task store what it gives, and nothing else reads it: then keyed rows may be loose."""
 
     def __init__(self, step: int) -> None:
         self.step = step

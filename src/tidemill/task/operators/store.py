@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tidemill.kernels.columns import column
 from tidemill.state.keys.keys import encode
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed
+from tidemill.state.merge.unordered import unordered
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, Loose
 from tidemill.task.dataflow.operator import Operator, carries_out
 from tidemill.task.program import StoreKeyed, StoreRows
 
@@ -23,8 +24,13 @@ class StoreRowsOperator(Operator):
     def add_input(self, item: Item, port: int) -> None:
         """Encode and write a batch."""
         assert isinstance(item, Delta)
-        keys = encode(item.batch.columns, self.table.key, self.table.distribution)
-        self.context.state(self.table).write_unsorted(keys, [column(item.explicit_weights())])
+        state, table = self.context.state(self.table), self.table
+        columns, weights = item.batch.columns, [column(item.explicit_weights())]
+        loose = unordered(columns, weights, table.key, table.distribution)
+        if loose is not None:
+            state.write_unordered(loose)
+        else:
+            state.write_unsorted(encode(columns, table.key, table.distribution), weights)
 
 
 @carries_out(StoreKeyed)
@@ -37,9 +43,9 @@ class StoreKeyedOperator(Operator):
 
     def add_input(self, item: Item, port: int) -> None:
         """Write a sorted run, or rows in any order."""
-        assert isinstance(item, Keyed)
-        state, rows = self.context.state(self.table), item.rows
-        if item.ordered:
-            state.write(rows)
+        state = self.context.state(self.table)
+        if isinstance(item, Loose):
+            state.write_unordered(item.rows)
         else:
-            state.write_unsorted(rows.keys, rows.values)
+            assert isinstance(item, Keyed)
+            state.write(item.rows)

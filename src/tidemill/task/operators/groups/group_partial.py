@@ -14,7 +14,8 @@ from tidemill.kernels.columns import column
 from tidemill.state.keys.column_groups import group_columns
 from tidemill.state.keys.keys import Keys, encode, group
 from tidemill.state.lookup.reader import TableState
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, concat
+from tidemill.state.merge.unordered import unordered
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, Loose, concat
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import GroupPartial
 
@@ -58,18 +59,20 @@ class GroupPartialOperator(Operator):
         self._folds += 1
         operation, batch = self.operation, item.batch
         key_columns = [batch.column(k) for k in operation.keys]
-        if key_columns:
-            ids, keys = self._grouped(key_columns)
-            if len(item) >= _FOLD_ROWS:
-                many = len(keys) * _MANY >= len(item) and not 0 < self.context.budget.limit < _ROOM
-                self._fold_rows = _MOST_ROWS if many else _FOLD_ROWS
-                self._in_dictionaries = 2 * len(keys) < len(item)
-        else:
-            ids = np.zeros(len(item), np.int64)
-            keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
         if not self._folded:
             self._folded = [self.context.hold(table) for table in (operation.groups, *operation.multisets)]
-        self._folded[0].write_unsorted(keys, self._fold(item, ids, len(keys)))
+        if key_columns:
+            ids, first = self._grouped(key_columns)
+            groups = len(first)
+            if len(item) >= _FOLD_ROWS:
+                many = groups * _MANY >= len(item) and not 0 < self.context.budget.limit < _ROOM
+                self._fold_rows = _MOST_ROWS if many else _FOLD_ROWS
+                self._in_dictionaries = 2 * groups < len(item)
+            rows = column(first)
+            self._write_groups([c.take(rows) for c in key_columns], self._fold(item, ids, groups))
+        else:
+            keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
+            self._folded[0].write_unsorted(keys, self._fold(item, np.zeros(len(item), np.int64), 1))
         for i, multiset in enumerate(operation.layout.multisets):
             columns, weights = [*key_columns, *(batch.column(c) for c in multiset.columns)], item.explicit_weights()
             for at in range(len(key_columns), len(key_columns) + multiset.required):
@@ -80,17 +83,21 @@ class GroupPartialOperator(Operator):
             table = operation.multisets[i]
             self._folded[i + 1].write_unsorted(encode(columns, table.key, table.distribution), [column(weights)])
 
-    def _grouped(self, columns: Sequence[pa.Array[Any]]) -> tuple[npt.NDArray[np.int64], Keys]:
-        """The group of each row, and the key of each group."""
-        key, distribution = self.operation.groups.key, self.operation.groups.distribution
+    def _grouped(self, columns: Sequence[pa.Array[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The group of each row, and the first row of each group."""
         numbered = group_columns(columns, self._in_dictionaries)
         if numbered is not None:
-            ids, first = numbered
-            rows = column(first)
-            return ids, encode([c.take(rows) for c in columns], key, distribution)
-        keys = encode(columns, key, distribution)
-        ids, first = group(keys)
-        return ids, keys.take(first)
+            return numbered
+        return group(encode(columns, self.operation.groups.key, self.operation.groups.distribution))
+
+    def _write_groups(self, keys: list[pa.Array[Any]], values: list[pa.Array[Any]]) -> None:
+        """Hold groups, as they are if they may be loose."""
+        table, held = self.operation.groups, self._folded[0]
+        loose = unordered(keys, values, table.key, table.distribution) if self.only_stored else None
+        if loose is not None:
+            held.write_unordered(loose)
+        else:
+            held.write_unsorted(encode(keys, table.key, table.distribution), values)
 
     def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array[Any]]:
         columns: list[pa.Array[Any]] = []
@@ -107,21 +114,21 @@ class GroupPartialOperator(Operator):
     def start_drain(self) -> bool:
         """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one.
 
-        Groups that are folded once, and are only stored, come in any order.
+        Groups that are folded once, and are only stored, are loose.
         """
         self._fold_waiting()
         folded, self._folded = self._folded, []
-        any_order, self._folds = self.any_order and self._folds == 1, 0
-        return bool(folded) and self._pending.put_all(_runs(folded, any_order))
+        once, self._folds = self._folds == 1, 0
+        return bool(folded) and self._pending.put_all(_runs(folded, self.only_stored and once))
 
 
-def _runs(folded: list[TableState], any_order: bool) -> Iterator[Output]:
+def _runs(folded: list[TableState], may_be_loose: bool) -> Iterator[Output]:
     """The rows of some tables as keyed output, one port a table; each table is closed at its end."""
     try:
         for port, held in enumerate(folded):
-            unordered = held.unordered() if any_order else None
-            if unordered is not None:
-                yield from (Output(Keyed(rows, ordered=False), port) for rows in unordered)
+            loose = held.unordered() if may_be_loose else None
+            if loose is not None:
+                yield from (Output(Loose(rows), port) for rows in loose)
             else:
                 yield from (Output(Keyed(rows), port) for rows in held.blocks())
             held.close()

@@ -1,0 +1,114 @@
+"""Rows in any order with the columns of their keys as they are: what tasks store, and readers put in order.
+
+Encoding and sorting keys takes longer than all else that storing rows does, and many are never read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.kernels.columns import byte_size
+from tidemill.state.keys.keys import VNODES, KeyColumn, encode
+from tidemill.state.merge.merge import Rows, consolidate
+from tidemill.state.merge.operations import MergeOp, is_multiset
+
+_ROOM = 1 << 20
+"""Bytes that batches may keep in memory beside their rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unordered:
+    """Rows of a state table in any order, equal keys included; of these a later row is newer.
+
+    Attributes
+    ----------
+    batches : tuple of pa.RecordBatch
+        At least one, all of one schema: the columns of the key, then those of the values.
+    key : tuple of KeyColumn
+    distribution : int
+        As of :func:`tidemill.state.keys.keys.encode`.
+    """
+
+    batches: tuple[pa.RecordBatch, ...]
+    key: tuple[KeyColumn, ...]
+    distribution: int
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self.batches)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(byte_size(column) for batch in self.batches for column in batch.columns)
+
+    @property
+    def vnodes(self) -> tuple[int, int]:
+        """A range of vnodes, its end excluded, that has those of all rows."""
+        return (0, VNODES) if self.distribution else (0, 1)
+
+    def values(self, number: int) -> Iterator[pa.Array[Any]]:
+        """A column of values, by batch."""
+        return (batch.column(len(self.key) + number) for batch in self.batches)
+
+    def encoded(self) -> Rows:
+        """The rows with encoded keys, in their order."""
+        columns = _columns(self.batches)
+        width = len(self.key)
+        return Rows(encode(columns[:width], self.key, self.distribution), tuple(columns[width:]))
+
+    def run(self, ops: Sequence[MergeOp]) -> Rows:
+        """The rows as a sorted run; of a multiset without those that cancel out."""
+        rows = self.encoded()
+        return consolidate(rows.keys, rows.values, ops, is_multiset(ops, rows.value_types()))
+
+
+def unordered(
+    keys: Sequence[pa.Array[Any]], values: Sequence[pa.Array[Any]], key: tuple[KeyColumn, ...], distribution: int
+) -> Unordered | None:
+    """Rows of a table as they are, or None where they had better be encoded at once.
+
+    That is so if a column is of another type than the table's, or keeps much more in memory than its rows.
+    """
+    if not key or any(column.type != part.type for column, part in zip(keys, key, strict=True)):
+        return None
+    columns = [*keys, *values]
+    batch = pa.RecordBatch.from_arrays(columns, names=_names(len(keys), len(values)))
+    made = Unordered((batch,), key, distribution)
+    return None if batch.get_total_buffer_size() > 2 * made.nbytes + _ROOM else made
+
+
+def joined(parts: Sequence[Unordered]) -> Unordered:
+    """All rows of some parts of one table, zero copy."""
+    return Unordered(tuple(batch for part in parts for batch in part.batches), parts[0].key, parts[0].distribution)
+
+
+def coalesced(part: Unordered, least: int) -> Unordered:
+    """The same rows in batches of at least so many; neighbours that have fewer are copied."""
+    groups: list[list[pa.RecordBatch]] = [[]]
+    size = 0
+    for batch in part.batches:
+        if size >= least:
+            groups.append([])
+            size = 0
+        groups[-1].append(batch)
+        size += batch.num_rows
+    if size < least and len(groups) > 1:
+        last = groups.pop()
+        groups[-1] += last
+    schema = part.batches[0].schema
+    batches = [g[0] if len(g) == 1 else pa.RecordBatch.from_arrays(_columns(g), schema=schema) for g in groups]
+    return Unordered(tuple(batches), part.key, part.distribution)
+
+
+def _columns(batches: Sequence[pa.RecordBatch]) -> list[pa.Array[Any]]:
+    if len(batches) == 1:
+        return batches[0].columns
+    return [pa.concat_arrays(parts) for parts in zip(*(batch.columns for batch in batches), strict=True)]
+
+
+def _names(keys: int, values: int) -> list[str]:
+    return [*(f"k{i}" for i in range(keys)), *(f"v{i}" for i in range(values))]
