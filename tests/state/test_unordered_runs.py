@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +22,8 @@ from tidemill.state.memory import MemoryBudget
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate
 from tidemill.state.merge.unordered import Unordered, unordered
 from tidemill.state.merge.unordered import joined as together
-from tidemill.state.runs import derived, sst
+from tidemill.state.runs import sst
+from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.sst import Part, RunFile
 from tidemill.state.store import store as store_module
 from tidemill.state.store.store import RunStore
@@ -105,7 +110,7 @@ def test_an_unordered_section_is_read_in_order(count: int, tmp_path: Path, seed:
     file.verify()
 
 
-def test_looseof_a_multiset_that_cancel_out_are_not_read(tmp_path: Path) -> None:
+def test_rows_of_a_multiset_that_cancel_out_are_not_read(tmp_path: Path) -> None:
     numbers = [3, 1, 2, 3, 1]
     sst.write(tmp_path / "one.sst", [Part("t", as_written(numbers, [1, 2, 1, -1, 1]), SUM)])
     assert counted(RunFile(tmp_path / "one.sst").rows(0)) == {1: 3, 2: 1}
@@ -134,7 +139,6 @@ def test_damage_anywhere_is_noticed(count: int, tmp_path: Path, seed: int) -> No
         damaged = bytearray(whole)
         damaged[at] ^= 1 << rng.randrange(8)
         path.write_bytes(damaged)
-        derived.forget()
         try:
             found = counted(RunFile(path).rows(0))
         except TidemillError as error:
@@ -144,19 +148,42 @@ def test_damage_anywhere_is_noticed(count: int, tmp_path: Path, seed: int) -> No
             assert at < 64 or whole[at] == 0
 
 
-def test_a_process_keeps_a_run_in_order_for_as_long_as_there_is_room(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = store.write(1, [Part("t", as_written([3, 1, 2] * 500), SUM)], "0-0")
+def no_room(path: Path) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("case", ["small", "large", "no room on disk"])
+def test_a_process_keeps_a_run_in_order(case: str, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one in a file that has no name, so that it takes no memory of its own; where that is possible."""
+    numbers = list(range(100 if case == "small" else 30_000)) * 2
+    runs = store.write(1, [Part("t", as_written(numbers), SUM)], "0-0")
+    if case == "no room on disk":
+        monkeypatch.setattr(sst, "_created", no_room)
     first = store.open(runs[0])
-    assert store.open(runs[0]).keys.data is first.keys.data
-    assert derived.kept_bytes() >= first.keys.data.nbytes
-    derived.forget()
-    assert store.open(runs[0]).keys.data is not first.keys.data
+    assert isinstance(first, Mapped) == (case == "large")
+    assert counted(first) == tally(numbers)
+    assert store.open(runs[0]) is first
+    assert [name for name, _ in store.buffered()] == [runs[0].file]
     store.evict([runs[0].file])
-    store.let_go()
+    assert counted(first) == tally(numbers), "who has it can go on reading"
     with pytest.raises(TidemillError, match="TM1018"):
         store.open(runs[0])
+
+
+def test_threads_wait_for_a_run_that_one_sorts(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = store.write(1, [Part("t", as_written(list(range(20_000))), SUM)], "0-0")
+    sorted_ = []
+    run = Unordered.run
+
+    def counted_run(rows: Unordered, ops: Sequence[MergeOp]) -> Rows:
+        sorted_.append(rows)
+        return run(rows, ops)
+
+    monkeypatch.setattr(Unordered, "run", counted_run)
+    with ThreadPoolExecutor(6) as threads:
+        found = list(threads.map(lambda _: store.open(runs[0]), range(12)))
+    assert len(sorted_) == 1
+    assert all(rows is found[0] for rows in found)
 
 
 def test_a_checkpoint_joins_what_tasks_left_unordered(store: RunStore, seed: int) -> None:
@@ -227,10 +254,10 @@ def a_memtable(ops: tuple[MergeOp, ...] = SUM, types: list[pa.DataType] | None =
     return Memtable(ops, types or INTS, ops == SUM, MemoryBudget(limit))
 
 
-def test_a_memtable_gives_many_looseas_they_came(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_a_memtable_gives_many_rows_as_they_came(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(memtable_module, "UNORDERED_BYTES", 200_000)
     rng = random.Random(seed)
-    batches = [some_numbers(rng, 1500) for _ in range(8)]
+    batches = [[rng.randrange(10**6) for _ in range(1500)] for _ in range(8)]
     held = a_memtable()
     for batch in batches:
         held.append_unordered(as_written(batch))
@@ -243,11 +270,15 @@ def test_a_memtable_gives_many_looseas_they_came(monkeypatch: pytest.MonkeyPatch
     assert held.unordered() is None, "and have been sorted then"
 
 
-@pytest.mark.parametrize("case", ["few", "a deletion", "in order", "encoded", "the newest counts", "no room"])
+@pytest.mark.parametrize(
+    "case", ["few", "a deletion", "in order", "encoded", "the newest counts", "no room", "few keys", "keys thrice"]
+)
 def test_a_memtable_gives_a_run_in_order_where_that_is_better(case: str) -> None:
     ops, types = (SUM, INTS) if case != "the newest counts" else ((MergeOp.SUM, MergeOp.LAST), [*INTS, pa.int64()])
     held = a_memtable(ops, types, 1 << 20 if case == "no room" else 0)
     numbers = list(range(100 if case == "few" else 50_000))
+    if case in ("few keys", "keys thrice"):
+        numbers = [n % (5 if case == "few keys" else 16_000) for n in numbers]
     weights = [1] * len(numbers)
     if case == "a deletion":
         weights[777] = -1
@@ -264,7 +295,7 @@ def test_a_memtable_gives_a_run_in_order_where_that_is_better(case: str) -> None
         held._to_file = lambda part: (part, part.nbytes)
         held.append_unordered(as_written(numbers, weights))
     assert held.unordered() is None
-    assert sum(len(block) for block in held.blocks()) == len(numbers)
+    assert sum(len(block) for block in held.blocks()) == len(set(numbers))
 
 
 @pytest.mark.parametrize("mode", MODES)

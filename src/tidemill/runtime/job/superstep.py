@@ -183,7 +183,7 @@ class _EpochContext:
 
         Where no step looks anything up they stay as they came: whoever reads or merges them first puts them in order.
         """
-        as_written = state.unordered() if table.id not in self._plan.tables else None
+        as_written = state.unordered() if table.id not in self._plan.program.value.looked_up else None
         if as_written is not None:
             yield from (Part(table.id, rows, table.ops) for rows in as_written)
             return

@@ -130,8 +130,8 @@ class Memtable:
     def unordered(self) -> list[Unordered] | None:
         """All that has been written, in any order, in parts if it is much.
 
-        None where :meth:`blocks` is better: the rows are few, some have been sorted already, rows of a multiset may
-        cancel out since some weigh less than 1, or it matters which value of a key is newer.
+        None where :meth:`blocks` is better: the rows are few, some have been sorted already, most rows of a multiset
+        are equal to others or may cancel out, or it matters which value of a key is newer.
         """
         written = [rows for rows in self._unsorted if isinstance(rows, Unordered)]
         if self._runs or self._spilled or self._sorted or len(written) < len(self._unsorted):
@@ -139,6 +139,8 @@ class Memtable:
         if sum(map(len, written)) < _UNORDERED_ROWS or MergeOp.LAST in self._ops:
             return None
         if self._drop_zero and not all((numbers(w) > 0).all() for rows in written for w in rows.values(0)):
+            return None
+        if self._drop_zero and unordered.repeated(written):
             return None
         parts: list[list[Unordered]] = []
         size = UNORDERED_BYTES

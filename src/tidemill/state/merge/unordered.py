@@ -9,13 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidemill.kernels.columns import byte_size
-from tidemill.state.keys.keys import VNODES, KeyColumn, encode
+from tidemill.state.keys.keys import VNODES, KeyColumn, encode, group
 from tidemill.state.merge.merge import Rows, consolidate
 from tidemill.state.merge.operations import MergeOp, is_multiset
 
+_SAMPLE = 4096
+"""Rows, about, of which it is seen whether keys repeat."""
 _ROOM = 1 << 20
 """Bytes that batches may keep in memory beside their rows."""
 
@@ -84,6 +87,22 @@ def unordered(
 def joined(parts: Sequence[Unordered]) -> Unordered:
     """All rows of some parts of one table, zero copy."""
     return Unordered(tuple(batch for part in parts for batch in part.batches), parts[0].key, parts[0].distribution)
+
+
+def repeated(parts: Sequence[Unordered]) -> bool:
+    """Whether there are probably less than half as many keys as rows, by a sample.
+
+    If each key is there f times in m rows, about n * n / 2 * (f - 1) / m of n rows are equal to others of them.
+    """
+    rows = sum(map(len, parts))
+    chance = np.random.default_rng(rows)
+    taken = []
+    for batch in (batch for part in parts for batch in part.batches):
+        some = chance.integers(0, batch.num_rows, -(-batch.num_rows * _SAMPLE // rows)) if batch.num_rows else ()
+        taken.append(batch.take(pa.array(np.unique(some), pa.int64())))
+    sample = Unordered(tuple(taken), parts[0].key, parts[0].distribution)
+    equal = len(sample) - len(group(sample.encoded().keys)[1])
+    return len(sample) * len(sample) < 2 * equal * rows
 
 
 def coalesced(part: Unordered, least: int) -> Unordered:

@@ -11,12 +11,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tidemill.state.merge.merge import Origin, Rows
 
 LIMIT = 256 << 20
 """Most bytes kept per process. The newest entry stays even when it alone is larger."""
 
-Arrays = tuple[Any, ...]
+Arrays = tuple[npt.NDArray[Any], ...]
 
 _kept: OrderedDict[tuple[Origin, Hashable], Arrays] = OrderedDict()
 _lock = threading.Lock()
@@ -38,15 +41,12 @@ def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
     name : hashable
         What is computed, apart from the run: ``make`` must depend on these two alone.
     make : callable
-        Returns NumPy or Arrow arrays, which must not be changed.
+        Returns NumPy arrays, which must not be changed.
     """
-    return make() if run.origin is None else derived_of(run.origin, name, make)
-
-
-def derived_of(origin: Origin, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
-    """As :func:`derived`, of the rows that lie in some place of a file."""
     global _bytes
-    key = (origin, name)
+    if run.origin is None:
+        return make()
+    key = (run.origin, name)
     with _lock:
         if key in _kept:
             _kept.move_to_end(key)
@@ -85,4 +85,4 @@ def kept_bytes() -> int:
 
 
 def _size(arrays: Arrays) -> int:
-    return sum(a.nbytes for a in arrays)
+    return sum(np.asarray(a).nbytes for a in arrays)

@@ -19,14 +19,15 @@ temporary name.
 
 An unordered section holds rows as they came, equal keys included, in batches. Columns ``k0``, ``k1``, ... are those of
 the key, not encoded; the metadata of the schema tell how they are. It has neither fences nor a filter. Who reads one
-gets a run in order: it is made when a process first asks for it, and kept as :mod:`tidemill.state.runs.derived` says.
+gets a run in order, made when a process first asks for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import IOBase
@@ -43,7 +44,6 @@ from tidemill.state.keys.keys import KeyColumn, Keys, hash64
 from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.merge.unordered import Unordered, coalesced
 from tidemill.state.runs import filters, pages
-from tidemill.state.runs.derived import derived_of
 from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
 from tidemill.state.runs.pages import Pages, checksums
@@ -366,6 +366,7 @@ class RunFile:
         footer = self._footer()
         self.sections = tuple(_read_entry(entry, footer["format"]) for entry in footer["sections"])
         self._rows: dict[int, Rows] = {}
+        self._sorting = threading.Lock()
 
     def forget(self) -> None:
         """Drop all rows: they refer to the file, so the mapping would live until Python collects cycles."""
@@ -382,31 +383,29 @@ class RunFile:
         if found is None or (found.table, found.rows, found.length) != (table, rows, length):
             raise _corrupt(self.path, f"section {index} is not the one of {rows} rows of table {table}: another file")
 
-    def rows(self, index: int) -> Rows:
+    def rows(self, index: int, keep: Callable[[Rows], Rows] | None = None) -> Rows:
         """The run in section ``index``; zero copy over the mapping, unless the section is unordered.
+
+        Parameters
+        ----------
+        keep : callable, optional
+            Takes the run of an unordered section, and gives it back as the process keeps it.
 
         Raises
         ------
         TidemillError
             TM1011 when it is corrupt; pages of a larger section are checked when they are first used.
         """
-        if not self.sections[index].ordered:
-            return self._in_order(index)
         found = self._rows.get(index)
-        if found is None:
+        if found is None and self.sections[index].ordered:
             found = self._rows[index] = self._read(index)
+        elif found is None:
+            with self._sorting:  # what another thread sorts is waited for
+                found = self._rows.get(index)
+                if found is None:
+                    run = self.unordered(index).run(self.sections[index].ops)
+                    found = self._rows[index] = run if keep is None else keep(run)
         return found
-
-    def _in_order(self, number: int) -> Rows:
-        """The run of an unordered section."""
-
-        def make() -> tuple[Any, ...]:
-            run = self.unordered(number).run(self.sections[number].ops)
-            return (run.keys.offsets, run.keys.data, *run.values)
-
-        origin = (str(self.path), number, 0, self.sections[number].rows)
-        offsets, data, *values = derived_of(origin, "in order", make)
-        return Rows(Keys(offsets, data), tuple(values))
 
     def unordered(self, number: int) -> Unordered:
         """The rows of an unordered section as they are; zero copy over the mapping. TM1011 when it is corrupt."""
@@ -443,7 +442,7 @@ class RunFile:
 
     def checked_bytes(self) -> int:
         """How many bytes of larger sections have been checked so far."""
-        return sum(r.body.pages.checked_bytes for r in self._rows.values() if isinstance(r, Mapped))
+        return sum(r.body.pages.checked_bytes for r in list(self._rows.values()) if isinstance(r, Mapped))
 
     def verify(self) -> None:
         """Check all sections again. TM1011 names all that are corrupt."""

@@ -18,6 +18,7 @@ import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -52,6 +53,8 @@ _KEPT_SHARE = 0.75
 _KEPT_RUNS = 4
 """A checkpoint keeps files of so many bytes as they are, if this share of them is needed, and their runs do not overlap
 so many others of their epochs. It merges other ones."""
+_IN_MEMORY = 64 << 10
+"""Bytes of a run from which on it is written to a file to be mapped."""
 _LOOK_SECONDS = 1.0
 _looked_at: dict[str, float] = {}
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
@@ -138,7 +141,18 @@ class RunStore:
             TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format; TM1018 and TM1019
             for a file of a buffer that is missing or corrupt here.
         """
-        return self._opened(run, sst.RunFile.rows)
+        return self._opened(run, lambda file, section: file.rows(section, partial(self._kept, run)))
+
+    def _kept(self, run: Run, rows: Rows) -> Rows:
+        """A run that this process has put in order: if it is large, mapped, so that it takes no memory of its own."""
+        if rows.nbytes < _IN_MEMORY:
+            return rows
+        try:
+            return self.spill(run.epoch_high, Part(run.table, rows, self._section(run).ops))[0]
+        except TidemillError as error:
+            if error.number != "TM1012":
+                raise
+            return rows  # there is no room on disk, or this process may only read
 
     def _opened(self, run: Run, read: Callable[[sst.RunFile, int], _T]) -> _T:
         try:

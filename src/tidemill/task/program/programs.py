@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.state.tables import StateTable
 from tidemill.task.expressions.texts import Names
@@ -123,6 +124,11 @@ class Program:
     def supersteps(self) -> int:
         """Number of Spark stages an epoch takes."""
         return 1 + max((s.depth for s in self.steps), default=0)
+
+    @cached_property
+    def looked_up(self) -> frozenset[str]:
+        """State tables that any step looks up, whoever carries it out."""
+        return frozenset(table.id for step in self.steps for table in step.operation.read_tables)
 
     @property
     def carried_out(self) -> dict[int, Step]:
