@@ -14,10 +14,11 @@ import pytest
 from operator_runs import INT, grouping, pairs, run
 
 from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.lookup import memtable
 from tidemill.state.merge.merge import merge
 from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
 from tidemill.task.build import build
-from tidemill.task.dataflow.deltas import Delta, Keyed, batch_of
+from tidemill.task.dataflow.deltas import Delta, Keyed, Loose, batch_of
 from tidemill.task.operators.groups import group_partial
 from tidemill.task.program import GroupPartial, StateTable
 from tidemill.testing import MemoryContext, keyed_rows
@@ -120,3 +121,22 @@ def test_many_rows(kinds: tuple[pa.DataType, ...], most: int, seed: int, monkeyp
         found = keyed_rows(groups, merge(runs, groups.ops, drop_zero=False))
         assert len(runs) == len(items)
         assert sorted(found, key=str) == sorted(((*k, *v) for k, v in expected.items()), key=str)
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_groups_that_are_only_stored(folds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are loose if no group can be there twice, in the order in which they appeared."""
+    monkeypatch.setattr(memtable, "_UNORDERED_ROWS", 1)
+    partial = grouping(COUNT, SUM, results=())
+    operator, context = build(0, partial), MemoryContext()
+    operator.only_stored = True
+    assert isinstance(operator, group_partial.GroupPartialOperator)
+    operator._fold_rows = 3 if folds == 1 else 1
+    for _ in range(2):  # the second epoch is as the first
+        (output,) = run(operator, context, [(pairs("+ 7 5"), 0), (pairs("+ 2 NULL | + 7 1"), 0)])
+        item = output.item
+        assert isinstance(item, Loose if folds == 1 else Keyed)
+        if isinstance(item, Loose):
+            assert item.rows.batches[0].column(0).to_pylist() == [7, 2]
+        rows = item.rows.encoded() if isinstance(item, Loose) else item.rows
+        assert sorted(keyed_rows(partial.groups, rows)) == [(2, 1, 0, 0), (7, 2, 2, 6)]
