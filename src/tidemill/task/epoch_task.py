@@ -244,6 +244,7 @@ def _built(
     consumers: dict[int, list[tuple[int, int, int]]],
     leaving: dict[int, frozenset[int]],
 ) -> Operator:
+    """The operator of a step, which knows whether what it gives is only stored."""
     operator = build(number, steps[number].operation)
     stored = all(isinstance(steps[c].operation, StoreKeyed) for c, _, _ in consumers[number])
     operator.only_stored = stored and not leaving[number]

@@ -181,7 +181,7 @@ class _EpochContext:
     def _sealed(self, table: StateTable, state: TableState) -> Iterator[Part]:
         """What becomes of a table's rows.
 
-        Where no step looks anything up they stay as they came: whoever reads or merges them first puts them in order.
+        If no step looks anything up in the table, rows stay as they came; the first process that opens them sorts them.
         """
         as_written = state.unordered() if table.id not in self._plan.program.value.looked_up else None
         if as_written is not None:

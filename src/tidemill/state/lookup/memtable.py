@@ -25,7 +25,7 @@ _LEAST_BYTES, _MOST_BYTES = 1 << 20, 32 << 20
 _UNORDERED_ROWS = 1 << 13
 """Fewer rows are sorted in a millisecond or two."""
 UNORDERED_BYTES = 16 << 20
-"""About as many are in an unordered part: who reads it sorts all of it."""
+"""Size of an unordered part, about. A process that reads it sorts all of it."""
 
 Spill = Callable[[Rows], tuple[Rows, int]]
 """Writes a run to a file: returns the mapped run and the bytes written."""

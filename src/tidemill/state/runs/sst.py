@@ -18,8 +18,8 @@ open a file takes its footer only. The file is complete or it is never reference
 temporary name.
 
 An unordered section holds rows as they came, equal keys included, in batches. Columns ``k0``, ``k1``, ... are those of
-the key, not encoded; the metadata of the schema tell how they are. It has neither fences nor a filter. Who reads one
-gets a run in order, made when a process first asks for it.
+the key, not encoded; the metadata of the schema have their order and the distribution. It has neither fences nor a
+filter. A process sorts the rows when it first opens the run.
 """
 
 from __future__ import annotations
