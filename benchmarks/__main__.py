@@ -22,6 +22,7 @@ NAMES = (
     "merge_runs",
     "range_scan",
     "grouped_aggregate",
+    "large_file",
     "tiny_epoch",
     "resident_epochs",
     "order_book",

@@ -28,6 +28,7 @@ from tidemill.runtime.durability.uploads import buffered
 from tidemill.state.keys.keys import KeyColumn, encode
 from tidemill.state.merge.merge import MergeOp, consolidate
 from tidemill.state.store.compaction import Policy, choose, conflict
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.rewriting import rewrite, rewrites
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
@@ -118,7 +119,7 @@ def tidemill(place: str, keys: int, epochs: int, policy: dict[str, int]) -> dict
         if epoch % CHECKPOINT_EVERY == 0:
             published = unmerged(version, Settings.buffer_bytes // 8)
             groups = [g for held in buffered(published).values() for g in held]
-            swaps = store.combine(groups, epoch, 256 << 20)
+            swaps = make_durable(store, groups, epoch, 256 << 20)
             count["checkpoint"] += sum(r.bytes for s in swaps for r in s.new)
             version, published = version.swapped(swaps), published.swapped(swaps)
         unused = before - version.files() - published.files()

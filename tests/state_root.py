@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.state.keys.keys import KeyColumn, encode, sort
 from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore, default_buffer
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.objects import Objects
@@ -48,7 +49,7 @@ def make_root(objects: Objects, epochs: int = 3) -> tuple[ManifestLog, RunStore,
     for epoch in range(1, epochs + 1):
         version = version.seal(epoch, seal(store, epoch))
         fresh = [[r] for r in version.every() if r.file.endswith(".run")]
-        version = version.swapped(store.combine(fresh, epoch, 1 << 20))
+        version = version.swapped(make_durable(store, fresh, epoch, 1 << 20))
         log.publish(epoch, version, CATALOG)
     return log, store, version
 

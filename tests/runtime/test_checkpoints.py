@@ -18,6 +18,7 @@ from tidemill.runtime.durability.uploads import buffered
 from tidemill.state.keys.keys import KeyColumn, encode
 from tidemill.state.merge.merge import MergeOp, consolidate
 from tidemill.state.runs.sst import Part
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.lease import Lease, make_readers_file
 from tidemill.state.versions.manifest import ManifestLog
@@ -51,7 +52,7 @@ class Root:
 
     def upload(self, version: Version, number: int) -> list[Swap]:
         """In this process, without Spark."""
-        return [s for groups in buffered(version).values() for s in self.store.combine(groups, number, 1 << 20)]
+        return [s for groups in buffered(version).values() for s in make_durable(self.store, groups, number, 1 << 20)]
 
     def files(self) -> set[str]:
         """All files of the buffer, and all objects."""

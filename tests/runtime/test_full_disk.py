@@ -16,6 +16,7 @@ from tidemill.mill import Mill
 from tidemill.runtime.durability.uploads import buffered
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.state_check import verify
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Swap, Version
 
@@ -41,7 +42,7 @@ def data(tmp_path: Path) -> Path:
 
 def upload_here(store: RunStore, version: Version, number: int) -> list[Swap]:
     """What :class:`Uploads` does in Spark's workers, in this process."""
-    return [s for groups in buffered(version).values() for s in store.combine(groups, number, 1 << 28)]
+    return [s for groups in buffered(version).values() for s in make_durable(store, groups, number, 1 << 28)]
 
 
 def begin(mill: Mill, data: Path) -> Mill:

@@ -18,6 +18,7 @@ from state_root import CATALOG, PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
 from tidemill.runtime.read.state_check import collect, verify
 from tidemill.state.runs import sst
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.file_names import epoch_of
 from tidemill.state.store.garbage import Listing, garbage
 from tidemill.state.store.store import OBJECTS, RunStore, default_buffer
@@ -340,7 +341,7 @@ def test_a_root_that_cannot_be_locked_is_taken_over(endpoint: str, tmp_path: Pat
     """A mill that still runs loses the race for its next manifest, not a file."""
     log, store, version = make_root(place("s3", tmp_path))
     fresh = seal(store, 4)
-    uploaded = version.seal(4, fresh).swapped(store.combine([[r] for r in fresh], 4, 1 << 20))
+    uploaded = version.seal(4, fresh).swapped(make_durable(store, [[r] for r in fresh], 4, 1 << 20))
     collect(log.objects.url, grace=0)
     with pytest.raises(TidemillError, match="TM1003"):
         log.publish(4, uploaded, CATALOG)

@@ -12,6 +12,7 @@ import pytest
 from state_root import PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
 from tidemill.runtime.read.state_report import StateReport
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import OBJECTS, RunStore
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.objects import Objects
@@ -122,7 +123,7 @@ def test_files(made: Made) -> None:
     log, store, version = made
     merged = seal(store, 5)[0]
     newer = version.seal(4, [merged], version.runs("a")[:1]).forget(4).drop(["b"])
-    swapped = newer.swapped(store.combine([[merged]], 4, 1 << 20))
+    swapped = newer.swapped(make_durable(store, [[merged]], 4, 1 << 20))
     log.publish(4, swapped, log.read(3).catalog)
     log.objects.put(f"{OBJECTS}orphan.sst", b"never finished")
     report = StateReport.open(log.objects.url)

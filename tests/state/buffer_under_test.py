@@ -32,8 +32,7 @@ from tidemill.state.keys.keys import decode
 from tidemill.state.lookup import lookup
 from tidemill.state.merge.merge import MergeOp, Rows, joined
 from tidemill.state.merge.operations import columns_by_op
-from tidemill.state.merge.unordered import Unordered, unordered
-from tidemill.state.merge.unordered import joined as joined_parts
+from tidemill.state.merge.unordered import Unordered, concatenated, unordered
 from tidemill.state.runs.sst import Part
 from tidemill.state.store import store as store_module
 from tidemill.state.store.compaction import Policy
@@ -416,4 +415,4 @@ def loose(rows: Rows, table: StateTable, chance: random.Random) -> list[Unordere
         made = unordered(decode(piece.keys, table.key), piece.values, table.key, table.distribution)
         assert made is not None
         found.append(made)
-    return [joined_parts(found)] if chance.random() < 0.5 else found
+    return [concatenated(found)] if chance.random() < 0.5 else found

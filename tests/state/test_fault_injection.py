@@ -15,7 +15,7 @@ from faults import MODES, FaultyPlace
 from model_tables import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 
 from tidemill.errors import TidemillError
-from tidemill.state.store import store
+from tidemill.state.store import durable_runs
 
 EPOCHS = 7
 OPTIONS = Options(partitions=2, hosts=2, history=2, most=2)
@@ -206,9 +206,9 @@ def test_whatever_fails(kind: str, goes_on: bool, tmp_path: Path, seed: int, mon
     steps = steps_of(tmp_path / "none", story)
     assert set(steps) == MODES.keys() - {"download", "get"}, "all kinds of steps"
     faults = [(at, mode) for at, step in enumerate(steps) for mode in MODES[step] if rng.random() < CHANCE]
-    usual = store._KEPT_BYTES
+    usual = durable_runs._KEPT_BYTES
     for number, (at, mode) in enumerate(faults):
-        monkeypatch.setattr(store, "_KEPT_BYTES", 1 if number % 2 else usual)
+        monkeypatch.setattr(durable_runs, "_KEPT_BYTES", 1 if number % 2 else usual)
         for place in places(kind, tmp_path / f"{at} {mode}"):
             print(f"{steps[at]} number {at} {mode}")
             Teller(place, story).with_a_fault(at, mode, goes_on)

@@ -15,7 +15,8 @@ from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.runs import sst
 from tidemill.state.runs.mapped import Mapped
-from tidemill.state.store import store
+from tidemill.state.store import durable_runs
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Version
@@ -78,7 +79,7 @@ def test_one_large_row_among_small_ones() -> None:
 
 def test_a_large_group_becomes_several_runs(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint of much state: sections and objects of a size, disjoint, in place of the runs of the buffer."""
-    monkeypatch.setattr(store, "_CHUNK", 5000)
+    monkeypatch.setattr(durable_runs, "_CHUNK", 5000)
     chance = random.Random(seed)
     kept = RunStore(Objects(tmp_path / "root"), tmp_path / "buffer")
     big = [some(chance, 0, 1, 0), *(some(chance, 900, 5000, 30) for _ in range(3))]
@@ -92,7 +93,7 @@ def test_a_large_group_becomes_several_runs(tmp_path: Path, seed: int, monkeypat
         [kept.write(4, [("gone", rows, (MergeOp.SUM,))], "0-0")[0] for rows in counted],
     ]
     version = Version.empty().seal(4, [run for group in groups for run in group])
-    swaps = kept.combine(groups, 1, 12_000)
+    swaps = make_durable(kept, groups, 1, 12_000)
     assert [swap.old for swap in swaps] == [tuple(g) for g in groups]
     new = swaps[0].new
     assert len(new) > 3

@@ -11,7 +11,7 @@ import pytest
 from buffer_model import Trial
 from buffer_under_test import Clock, Place
 
-from tidemill.state.store import store
+from tidemill.state.store import durable_runs
 
 SEEDS = int(os.environ.get("TIDEMILL_MODEL_SEEDS", "4"))
 OPERATIONS = int(os.environ.get("TIDEMILL_MODEL_OPERATIONS", "1500"))
@@ -22,7 +22,7 @@ OPERATIONS = int(os.environ.get("TIDEMILL_MODEL_OPERATIONS", "1500"))
 def test_random_operations(number: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seed += number
     if seed % 4 == 0:  # in half of the directories checkpoints keep all files as they are
-        monkeypatch.setattr(store, "_KEPT_BYTES", 1)
+        monkeypatch.setattr(durable_runs, "_KEPT_BYTES", 1)
     if seed % 4 in (1, 2):  # half in a directory, where files are synced
         place = Place(f"memory:///{uuid.uuid4().hex}", tmp_path / "buffer", Clock())
     else:

@@ -16,6 +16,7 @@ from tidemill.state.keys.keys import KeyColumn, decode, encode
 from tidemill.state.lookup import merge_chunks
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.store.compaction import HIGHEST, LOWEST, Compaction, Policy, Slice, choose, conflict
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.rewriting import rewrite, rewrites
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.expiry import Expiry
@@ -130,7 +131,7 @@ def test_expired_rows_go_and_what_is_left_is_noted(store: RunStore) -> None:
     assert merged.rows == 3
     assert [tuple(s) for s in merged.spans] == [(0, None, 2_000_000, 12_000_000)]
     assert (merged.epoch_low, merged.epoch_high) == (1, 2)
-    (swap,) = store.combine([[merged]], 1, 1 << 20)
+    (swap,) = make_durable(store, [[merged]], 1, 1 << 20)
     assert [r.spans for r in swap.new] == [merged.spans]
 
 

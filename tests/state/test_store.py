@@ -16,6 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import VNODES, KeyColumn, Keys, encode
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.runs import derived
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.file_names import epoch_of
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.objects import Objects
@@ -108,7 +109,7 @@ def test_listing_leaves_other_peoples_files_alone(store: RunStore) -> None:
 def test_a_damaged_copy_of_an_object_is_fetched_again(tmp_path: Path) -> None:
     store = RunStore(Objects(f"memory:///{tmp_path.name}"), tmp_path / "buffer")
     written = store.write(1, [("t", rows_of(1, 2, 3), SUM)], "0-0")
-    ((run,),) = [swap.new for swap in store.combine([written], 1, 1 << 20)]
+    ((run,),) = [swap.new for swap in make_durable(store, [written], 1, 1 << 20)]
     copy = store.path(run.file)
     for position in (20, copy.stat().st_size - 30):  # a section, the footer
         damaged = bytearray(copy.read_bytes())
@@ -127,7 +128,7 @@ def test_a_checkpoint_of_many_tables_and_partitions_is_one_object(store: RunStor
             for run in store.write(epoch, tables, f"0-{partition}"):
                 groups[(epoch - 1) * 100 + int(run.table[1:])].append(run)
     assert len(store.buffered()) == 8
-    swaps = store.combine(groups, 1, 1 << 30)
+    swaps = make_durable(store, groups, 1, 1 << 30)
     assert len(store.durable()) == 1
     assert [len(swap.new) for swap in swaps] == [1] * 200
     everything = merge([rows_of(*range(p * 10, p * 10 + 5)) for p in range(4)], SUM, False)
@@ -139,14 +140,14 @@ def test_a_checkpoint_of_many_tables_and_partitions_is_one_object(store: RunStor
 def test_a_checkpoint_keeps_large_files_as_they_are(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of which most is needed, on the file system of the root; tasks may have stored the same row."""
     store.objects.make()
-    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    monkeypatch.setattr("tidemill.state.store.durable_runs._KEPT_BYTES", 100_000)
     rows = [rows_of(*range(start, 20_000, 2)) for start in (0, 1, 1)]
     files = [store.write(1, [("a", some, SUM), ("b", some, SUM)], f"0-{i}") for i, some in enumerate(rows)]
     (little,) = store.write(1, [("a", rows_of(2, 3), SUM)], "0-3")
     needed = [*files[0], *files[1], files[2][0], little]  # of the last large file half
     groups = [[run for run in needed if run.table == table] for table in "ab"]
     inodes = [store.path(runs[0].file).stat().st_ino for runs in files]
-    swaps = store.combine(groups, 1, 1 << 30)
+    swaps = make_durable(store, groups, 1, 1 << 30)
     assert sorted(run.file for swap in swaps for run in swap.old) == sorted(run.file for run in needed)
     store.evict([run.file for run in needed])
     new = [run for swap in swaps for run in swap.new]
@@ -162,7 +163,7 @@ def test_a_checkpoint_keeps_large_files_as_they_are(store: RunStore, monkeypatch
 def kept_as_they_are(store: RunStore, groups: list[list[Run]]) -> int:
     """How many files become objects as they are."""
     inodes = {store.path(run.file).stat().st_ino for group in groups for run in group}
-    new = {run.file for swap in store.combine(groups, 1, 1 << 30) for run in swap.new}
+    new = {run.file for swap in make_durable(store, groups, 1, 1 << 30) for run in swap.new}
     return sum(store.path(file).stat().st_ino in inodes for file in new)
 
 
@@ -178,14 +179,14 @@ def kept_as_they_are(store: RunStore, groups: list[list[Run]]) -> int:
 def test_runs_that_overlap_are_merged_if_they_are_many_or_have_an_order(
     ops: tuple[MergeOp, ...], starts: list[int], kept: int, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    monkeypatch.setattr("tidemill.state.store.durable_runs._KEPT_BYTES", 100_000)
     store.objects.make()
     group = [run for i in starts for run in store.write(1, [("a", rows_of(*range(i, 9000)), ops)], f"0-{i}")]
     assert kept_as_they_are(store, [group]) == kept
 
 
 def test_large_files_that_have_no_second_name_are_copied(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    monkeypatch.setattr("tidemill.state.store.durable_runs._KEPT_BYTES", 100_000)
     store.objects.make()
     rows = rows_of(*range(9000))
     link = os.link
@@ -205,21 +206,21 @@ def test_large_files_that_have_no_second_name_are_copied(store: RunStore, monkey
                     link(source, target)
 
                 patches.setattr(os, "link", protected)
-            ((swap,),) = [store.combine([[run]], epoch, 1 << 30)]
+            ((swap,),) = [make_durable(store, [[run]], epoch, 1 << 30)]
         assert key_bytes([store.open(swap.new[0])]) == key_bytes([rows])
         assert not store.path(run.file).exists() or not store.path(run.file).samefile(store.path(swap.new[0].file))
 
 
 def test_a_large_file_that_is_corrupt_is_not_made_durable(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mill goes back, and reads the input again."""
-    monkeypatch.setattr("tidemill.state.store.store._KEPT_BYTES", 100_000)
+    monkeypatch.setattr("tidemill.state.store.durable_runs._KEPT_BYTES", 100_000)
     store.objects.make()
     (run,) = store.write(1, [("a", rows_of(*range(9000)), SUM)], "0-0")
     damaged = bytearray(store.path(run.file).read_bytes())
     damaged[len(damaged) // 2] ^= 1
     store.path(run.file).write_bytes(damaged)
     with pytest.raises(TidemillError, match="TM1018"):
-        store.combine([[run]], 1, 1 << 30)
+        make_durable(store, [[run]], 1, 1 << 30)
     assert store.durable() == []
 
 
@@ -228,14 +229,14 @@ def test_the_row_of_an_aggregate_without_keys_stays_though_it_counts_nothing(sto
     nothing = Rows(keys, (pa.array([0], pa.int64()),))
     one, other = (store.write(1, [("t", nothing, SUM)], f"0-{i}") for i in range(2))
     for runs in ([*one], [*one, *other]):
-        (swap,) = store.combine([runs], 1, 1 << 20)
+        (swap,) = make_durable(store, [runs], 1, 1 << 20)
         (kept,) = swap.new
         assert (kept.rows, store.open(kept).values[0].to_pylist()) == (1, [0])
 
 
 def test_another_intact_file_under_a_name_is_found_out(store: RunStore) -> None:
     first, second = (
-        store.combine([store.write(1, [(t, rows_of(*k), SUM)], "0-0")], 1, 1 << 20)[0].new[0]
+        make_durable(store, [store.write(1, [(t, rows_of(*k), SUM)], "0-0")], 1, 1 << 20)[0].new[0]
         for t, k in (("a", (1, 2)), ("b", (3,)))
     )
     store.path(first.file).unlink()
@@ -256,7 +257,7 @@ def test_a_checkpoint_of_which_something_has_gone(store: RunStore, monkeypatch: 
 
     monkeypatch.setattr(Objects, "put", without_buffer)
     with pytest.raises(TidemillError, match="TM1014") as caught:
-        store.combine([[run]], 1, 1 << 20)
+        make_durable(store, [[run]], 1, 1 << 20)
     assert "No such file" in caught.value.got
     assert "put it back" in caught.value.hint and "free space" not in caught.value.hint
 

@@ -20,12 +20,12 @@ from tidemill.state.lookup import memtable as memtable_module
 from tidemill.state.lookup.memtable import Memtable
 from tidemill.state.memory import MemoryBudget
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate
-from tidemill.state.merge.unordered import Unordered, unordered
-from tidemill.state.merge.unordered import joined as together
+from tidemill.state.merge.unordered import Unordered, concatenated, unordered
 from tidemill.state.runs import sst
 from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.sst import Part, RunFile
-from tidemill.state.store import store as store_module
+from tidemill.state.store import durable_runs
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Run
@@ -190,7 +190,7 @@ def test_a_checkpoint_joins_what_tasks_left_unordered(store: RunStore, seed: int
     rng = random.Random(seed)
     parts = [some_numbers(rng, 3000) for _ in range(3)]
     runs = [store.write(1, [Part("t", as_written(p), SUM)], f"0-{i}")[0] for i, p in enumerate(parts)]
-    [swap] = store.combine([runs], 1, 64 << 20)
+    [swap] = make_durable(store, [runs], 1, 64 << 20)
     [joined] = swap.new
     assert joined.is_durable
     assert joined.rows == 9000, "equal keys stay"
@@ -209,9 +209,9 @@ def test_a_checkpoint_merges_what_it_cannot_join(
         parts.append(Part("t", in_order(second), SUM))
     else:
         parts.append(Part("t", as_written(second), SUM))
-        monkeypatch.setattr(store_module, "UNORDERED_BYTES", 1 << 16)
+        monkeypatch.setattr(durable_runs, "UNORDERED_BYTES", 1 << 16)
     runs = [store.write(1, [part], f"0-{i}")[0] for i, part in enumerate(parts)]
-    [swap] = store.combine([runs], 1, 64 << 20)
+    [swap] = make_durable(store, [runs], 1, 64 << 20)
     assert all(store.sections(run.file)[run.section].ordered for run in swap.new)
     found: dict[int, int] = {}
     for run in swap.new:
@@ -222,12 +222,12 @@ def test_a_checkpoint_merges_what_it_cannot_join(
 def test_a_large_file_of_many_unordered_runs_becomes_an_object_as_it_is(
     store: RunStore, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "_KEPT_BYTES", 1 << 10)
+    monkeypatch.setattr(durable_runs, "_KEPT_BYTES", 1 << 10)
     store.objects.make()
     rng = random.Random(seed)
     numbers = [some_numbers(rng, 2000) for _ in range(6)]
     runs = store.write(1, [Part("t", as_written(n), SUM) for n in numbers], "0-0")
-    swaps = store.combine([runs], 1, 64 << 20)
+    swaps = make_durable(store, [runs], 1, 64 << 20)
     kept = [run for swap in swaps for run in swap.new]
     assert [(run.section, run.rows) for run in kept] == [(i, 2000) for i in range(6)]
     assert [counted(store.open(run)) for run in kept] == [tally(n) for n in numbers]
@@ -323,7 +323,7 @@ def test_batches_of_any_sizes(tmp_path: Path, seed: int) -> None:
         weights = [rng.choice((1, 1, 1, 2)) for _ in sizes] if number % 2 else [1] * len(sizes)
         parts = [as_written(b, [w] * len(b)) for b, w in zip(batches, weights, strict=True)]
         path = tmp_path / f"{number}.sst"
-        [section] = sst.write(path, [Part("t", together(parts), SUM)])
+        [section] = sst.write(path, [Part("t", concatenated(parts), SUM)])
         read = RunFile(path).unordered(0)
         assert section.rows == len(read) == sum(sizes)
         assert numbers_of(read) == [n for batch in batches for n in batch]
@@ -354,11 +354,11 @@ def test_a_checkpoint_puts_small_tables_in_order(
 ) -> None:
     store.objects.make()
     if large:
-        monkeypatch.setattr(store_module, "_KEPT_BYTES", 1 << 10)
+        monkeypatch.setattr(durable_runs, "_KEPT_BYTES", 1 << 10)
     rng = random.Random(seed)
     numbers = some_numbers(rng, 5000)
     runs = store.write(1, [Part("t", as_written(numbers), SUM)], "0-0")
-    [swap] = store.combine([runs], 1, 64 << 20, ["t"])
+    [swap] = make_durable(store, [runs], 1, 64 << 20, ["t"])
     [run] = swap.new
     assert store.sections(run.file)[run.section].ordered
     assert counted(store.open(run)) == tally(numbers)

@@ -11,6 +11,7 @@ from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
 from tidemill.state.plain.reading import MOST_ROWS
+from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.file_names import host_of, this_host
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Run, Swap, Version
@@ -75,7 +76,8 @@ class Uploads:
         Raises
         ------
         TidemillError
-            As :meth:`RunStore.combine`; TM1017 when Spark gave up, TM1018 when no task reached a host.
+            As :func:`~tidemill.state.store.durable_runs.make_durable`; TM1017 when Spark gave up, TM1018 when no task
+            reached a host.
         """
         waiting = buffered(version)
         small = frozenset(t for t, runs in version.tables.items() if sum(r.rows for r in runs) <= MOST_ROWS)
@@ -88,7 +90,7 @@ class Uploads:
                 if waiting.pop(host, None):  # a host may answer twice
                     swaps += done
         for host in [h for h in waiting if h == this_host()]:
-            swaps += self._store.combine(waiting.pop(host), number, self._target, small)
+            swaps += make_durable(self._store, waiting.pop(host), number, self._target, small)
         if waiting:
             raise TidemillError(
                 "TM1018",
@@ -133,7 +135,7 @@ def _upload(
     host = this_host()
     try:
         if host in waiting and store.claim(job):
-            yield host, store.combine(waiting[host], number, target, small)
+            yield host, make_durable(store, waiting[host], number, target, small)
     except TidemillError as error:
         yield error
     finally:

@@ -150,7 +150,7 @@ class Memtable:
                 size = 0
             parts[-1].append(rows)
             size += rows.nbytes
-        return [unordered.joined(part) for part in parts]
+        return [unordered.concatenated(part) for part in parts]
 
     def spill(self) -> int:
         """Write what is in memory to files; returns the bytes written."""

@@ -84,7 +84,7 @@ def unordered(
     return None if batch.get_total_buffer_size() > 2 * made.nbytes + _ROOM else made
 
 
-def joined(parts: Sequence[Unordered]) -> Unordered:
+def concatenated(parts: Sequence[Unordered]) -> Unordered:
     """All rows of some parts of one table, zero copy."""
     return Unordered(tuple(batch for part in parts for batch in part.batches), parts[0].key, parts[0].distribution)
 

@@ -15,29 +15,24 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import VNODES
 from tidemill.state.lookup import lookup
-from tidemill.state.lookup.memtable import UNORDERED_BYTES
-from tidemill.state.lookup.merge_chunks import merge_chunks
-from tidemill.state.merge.merge import MergeOp, Rows
-from tidemill.state.merge.operations import is_multiset
-from tidemill.state.merge.unordered import joined
+from tidemill.state.merge.merge import Rows
+from tidemill.state.merge.unordered import Unordered
 from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import Part, Parts
 from tidemill.state.store.file_errors import not_fetched, not_here, told
 from tidemill.state.store.file_names import NAME, host_of, this_host
-from tidemill.state.versions.expiry import joint_spans
 from tidemill.state.versions.objects import STAGED, Objects, staged_in
-from tidemill.state.versions.version import RUN, SST, Run, Swap, Version
+from tidemill.state.versions.version import RUN, SST, Run, Version
 
 OBJECTS = "sst/"
 _CLAIM = ".claim"
@@ -45,14 +40,6 @@ _SEALED = "sealed.json"
 _OPEN_FILES = 4096
 UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
 """Most files, and bytes of files, that a process keeps mapped although its version does not name them."""
-_VNODE_BYTES = 2
-_CHUNK = 64 << 20
-"""Bytes that go into one merge of a checkpoint."""
-_KEPT_BYTES = 4 << 20
-_KEPT_SHARE = 0.75
-_KEPT_RUNS = 4
-"""A checkpoint keeps files of so many bytes as they are, if this share of them is needed, and their runs do not overlap
-so many others of their epochs. It merges other ones."""
 _IN_MEMORY = 64 << 10
 """Bytes of a run from which on it is written to a file to be mapped."""
 _LOOK_SECONDS = 1.0
@@ -143,12 +130,16 @@ class RunStore:
         """
         return self._opened(run, lambda file, section: file.rows(section, partial(self._kept, run)))
 
+    def open_unordered(self, run: Run) -> Unordered:
+        """A run that is not in order, as it was sealed. Errors as :meth:`open`."""
+        return self._opened(run, sst.RunFile.unordered)
+
     def _kept(self, run: Run, rows: Rows) -> Rows:
         """A run that this process has put in order: if it is large, mapped, so that it takes no memory of its own."""
         if rows.nbytes < _IN_MEMORY:
             return rows
         try:
-            return self.spill(run.epoch_high, Part(run.table, rows, self._section(run).ops))[0]
+            return self.spill(run.epoch_high, Part(run.table, rows, self.section(run).ops))[0]
         except TidemillError as error:
             if error.number != "TM1012":
                 raise
@@ -171,13 +162,14 @@ class RunStore:
 
     def check(self, run: Run) -> None:
         """TM1011 when another file has the name of a run's file. Other errors as :meth:`open`."""
-        self._file(run.file).check(run.section, run.table, run.rows, run.bytes)
+        self.file(run.file).check(run.section, run.table, run.rows, run.bytes)
 
     def _read(self, run: Run, read: Callable[[sst.RunFile, int], _T]) -> _T:
         self.check(run)
-        return read(self._file(run.file), run.section)
+        return read(self.file(run.file), run.section)
 
-    def _file(self, name: str) -> sst.RunFile:
+    def file(self, name: str) -> sst.RunFile:
+        """A file, mapped. Errors as :meth:`open`, for its footer."""
         key = self._path(name)
         with _lock:
             file = _open.get(key)
@@ -251,7 +243,8 @@ class RunStore:
                 found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
         return found
 
-    def _section(self, run: Run) -> sst.Section:
+    def section(self, run: Run) -> sst.Section:
+        """What the file of a run says about it. Errors as :meth:`open`."""
         return self._opened(run, lambda file, section: file.sections[section])
 
     def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
@@ -300,119 +293,6 @@ class RunStore:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def combine(
-        self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int, in_order: Collection[str] = ()
-    ) -> list[Swap]:
-        """Make runs of the buffer durable: in one object, or several of about ``target_bytes``.
-
-        Groups are merged and written in parts, so that no whole group is in memory. Large files of the buffer become
-        objects as they are where that takes no copy: to write rows again costs more than the merge saves, which is
-        left to compaction.
-
-        Parameters
-        ----------
-        groups : sequence of sequences of Run
-            The runs of a group hold changes of the same epochs of one table; they are merged.
-        number : int
-            Of the checkpoint; for the name.
-        in_order : collection of str
-            Tables whose unordered runs are put in order.
-
-        Returns
-        -------
-        list of Swap
-            For each group the runs that replace it: one, unless the group is large; and one for each run of a file
-            that is kept.
-
-        Raises
-        ------
-        TidemillError
-            TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
-        """
-        large = self._large(groups, in_order)
-        kept = {file: name for file in large if (name := self._keep(file, number)) is not None}
-        swaps = [Swap((r,), (replace(r, file=kept[r.file]),)) for group in groups for r in group if r.file in kept]
-        groups = [rest for group in groups if (rest := [r for r in group if r.file not in kept])]
-        new: list[list[Run]] = [[] for _ in groups]
-        merged = _Ahead(
-            part
-            for i, group in enumerate(groups)
-            for part in self._merged(i, group, target_bytes, group[0].table in in_order)
-        )
-        while merged.more():
-            name = _durable_name(number)
-            owners: list[int] = []
-            sections = self._put(name, _parts(merged, owners, target_bytes))
-            for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
-                old = groups[i][0]
-                epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
-                place = (old.table, name, at, section.rows, section.length)
-                spans = joint_spans([r.spans for r in groups[i]])
-                new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
-        return swaps + [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
-
-    def _large(self, groups: Sequence[Sequence[Run]], in_order: Collection[str]) -> list[str]:
-        """Files of the buffer that become objects as they are. TM1018 when a large one is corrupt."""
-        needed: Counter[str] = Counter()
-        mixed: set[str] = set()
-        for group in groups:
-            for run in group:
-                needed[run.file] += run.bytes
-            if not self._may_stay_apart(group, group[0].table in in_order):
-                mixed.update(run.file for run in group)
-        found = sorted(f for f, size in needed.items() if size >= _KEPT_SHARE * _KEPT_BYTES and f not in mixed)
-        if not found or not self.objects.takes_files_of(self.buffer, OBJECTS):
-            return []
-        large = []
-        for name in found:
-            file = self._file(name)
-            if file.bytes >= _KEPT_BYTES and needed[name] >= _KEPT_SHARE * file.bytes:
-                file.verify()  # as merging does: the input is read again while the file is not durable
-                large.append(name)
-        return large
-
-    def _may_stay_apart(self, group: Sequence[Run], in_order: bool) -> bool:
-        """Whether no key is in two of the runs, or in a few, whose values can be combined in any order."""
-        if in_order and not all(self._section(run).ordered for run in group):
-            return False
-        ordered = sorted(group, key=lambda run: run.vnode_low)
-        if all(one.vnode_high <= other.vnode_low for one, other in pairwise(ordered)):
-            return True
-        sections = [self._section(run) for run in group]
-        if MergeOp.LAST in sections[0].ops:
-            return False
-        return len(group) <= _KEPT_RUNS or not any(section.ordered for section in sections)
-
-    def _keep(self, file: str, number: int) -> str | None:
-        """Make a file of the buffer an object, as it is; returns its name, or None where only a copy can be made."""
-        name = _durable_name(number)
-        try:
-            with told():
-                self.objects.put(OBJECTS + name, self.path(file))
-        except TidemillError as error:
-            if isinstance(error.__cause__, (FileNotFoundError, PermissionError)):
-                return None  # it has gone and is mapped still, or belongs to another user: it is merged
-            raise
-        return name
-
-    def _merged(
-        self, number: int, group: Sequence[Run], target_bytes: int, in_order: bool
-    ) -> Iterator[tuple[int, Part]]:
-        first = group[0]
-        sections = [self._section(run) for run in group]
-        ops, epochs = sections[0].ops, (first.epoch_low, first.epoch_high)
-        size = 0 if in_order or any(section.ordered for section in sections) else sum(s.length for s in sections)
-        if 0 < size <= UNORDERED_BYTES:
-            loose = joined([self._opened(run, sst.RunFile.unordered) for run in group])
-            yield number, Part(first.table, loose, ops, epochs)
-            return
-        opened = [self.open(run) for run in group]
-        multiset = is_multiset(ops, opened[0].value_types())
-        keyless = all(len(rows) == 1 and len(rows.keys[0]) == _VNODE_BYTES for rows in opened)
-        # The one row of an aggregate without GROUP BY must exist also while it counts no rows.
-        for rows in merge_chunks(opened, ops, multiset and not keyless, min(target_bytes, _CHUNK)):
-            yield number, Part(first.table, rows, ops, epochs)
-
     def write_object(self, epoch: int, part: Part, label: str) -> Run:
         """Write rows directly to a durable object; it is not visible until a version names it.
 
@@ -429,12 +309,21 @@ class RunStore:
             TM1012, TM1014 or TM1015 when it cannot be written.
         """
         name = f"m{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}{SST}"
-        (section,) = self._put(name, [part])
+        (section,) = self.write_durable(name, [part])
         place = (section.table, name, 0, section.rows, section.length)
         return Run(*place, epoch, epoch, epoch, None, *section.vnodes)
 
-    def _put(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
-        """Write a durable object."""
+    def takes_files(self) -> bool:
+        """Whether files of the buffer become objects without a copy."""
+        return self.objects.takes_files_of(self.buffer, OBJECTS)
+
+    def keep(self, file: str, name: str) -> None:
+        """Make a file of the buffer a durable object, as it is. TM1012 when that fails."""
+        with told():
+            self.objects.put(OBJECTS + name, self.path(file))
+
+    def write_durable(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
+        """Write a durable object; returns its sections. Errors as :meth:`write_object`."""
         staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
         sections = sst.write(staged, parts)
         try:
@@ -465,17 +354,17 @@ class RunStore:
 
     def sections(self, file: str) -> tuple[sst.Section, ...]:
         """The sections of a file. Errors as :meth:`open`."""
-        return self._file(file).sections
+        return self.file(file).sections
 
     def damage(self, file: str) -> dict[int, str]:
         """Corrupt sections of a file, with what is wrong; reads every byte. Errors as :meth:`open` for the footer."""
-        return self._file(file).damage()
+        return self.file(file).damage()
 
     def verify(self, file: str) -> int:
         """Check every byte of a file again; returns the number of its sections. Errors as :meth:`open`."""
         with _lock:
             _unmap(self._path(file))
-        opened = self._file(file)
+        opened = self.file(file)
         opened.verify()
         return len(opened.sections)
 
@@ -582,43 +471,3 @@ def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
                 if entry.name.endswith(ending):
                     found.append((entry.name, entry.stat().st_mtime))
     return found
-
-
-class _Ahead:
-    """An iterator with a test for whether there is more."""
-
-    def __init__(self, parts: Iterable[tuple[int, Part]]) -> None:
-        self._parts = iter(parts)
-        self._next = next(self._parts, None)
-
-    def more(self) -> bool:
-        """Whether :meth:`take` can be called."""
-        return self._next is not None
-
-    def take(self) -> tuple[int, Part]:
-        """The next item; :meth:`go_on` must be called before the one after it."""
-        assert self._next is not None
-        taken, self._next = self._next, None
-        return taken
-
-    def go_on(self) -> None:
-        """Produce the next item."""
-        self._next = next(self._parts, None)
-
-
-def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Part]:
-    """The parts of one object; appends the group of each to ``owners``."""
-    size = 0
-    while merged.more():
-        owner, part = merged.take()
-        size += part.rows.nbytes
-        owners.append(owner)
-        yield part
-        del part
-        merged.go_on()
-        if size >= target_bytes:
-            return
-
-
-def _durable_name(number: int) -> str:
-    return f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}"
