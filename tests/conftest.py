@@ -27,67 +27,64 @@ gc.disable()  # what is imported and collected stays: looking through it takes a
 # Processes of Java are short-lived here: its second compiler costs more than it saves. Room for code saves sweeping
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m")
 
-_LONG = (
+_LONGEST = (
     "equivalence/test_queries.py",
-    "test_cli.py",
-    "test_cli_end.py",
     "demo/test_demo.py",
-    "test_tutorial.py",
-    "runtime/test_resident_epochs.py",
     "equivalence/test_view_lifecycle.py",
     "runtime/test_ingest.py",
-    "serve/test_subscribers.py",
+    "runtime/test_resident_epochs.py",
+    "test_tutorial.py",
     "runtime/test_crash_matrix.py",
     "runtime/test_data_stream.py",
-    "serve/test_command.py",
     "equivalence/test_static_tables.py",
-    "runtime/test_golden_roots.py",
     "runtime/test_limited_workers.py",
-    "serve/test_soak.py",
-    "task/test_window.py",
-    "runtime/test_notified_files.py",
-    "task/functions/test_against_spark.py",
-    "runtime/test_bad_roots.py",
-    "runtime/test_cleaned_files.py",
-    "sources/test_object_files.py",
-    "test_stdin_once.py",
-    "equivalence/test_small_tables.py",
-    "formats/test_json_fuzz.py",
-    "test_kernel_cache.py",
-    "equivalence/test_null_aware.py",
-    "task/functions/test_spark_functions.py",
-    "runtime/test_pauses.py",
-    "equivalence/test_nexmark.py",
-    "loader/test_loader.py",
-    "runtime/test_data_source.py",
-    "equivalence/test_tpch.py",
-    "loader/test_training.py",
-    "equivalence/test_recursive_views.py",
-    "task/test_memory.py",
-    "equivalence/test_failing_rows.py",
     "runtime/test_two_hosts.py",
-    "serve/test_websocket.py",
-    "test_pipelines.py",
-    "test_cli_error_budget.py",
+    "equivalence/test_recursive_views.py",
+    "test_cli.py",
+    "sources/test_object_files.py",
+    "serve/test_soak.py",
     "serve/dashboard/test_dashboard.py",
-    "task/test_pair_sums.py",
-    "loader/test_plans.py",
-    "runtime/test_buffer_loss.py",
-    "formats/test_rows_stand_alone.py",
-    "runtime/test_generated_tables.py",
-    "runtime/test_crash.py",
+    "runtime/test_data_source.py",
+    "task/functions/test_spark_functions.py",
+    "serve/test_command.py",
+    "runtime/test_notified_files.py",
+    "task/test_memory.py",
     "state/test_fault_injection.py",
+    "loader/test_loader.py",
+    "runtime/test_cleaned_files.py",
+    "task/functions/test_against_spark.py",
+    "test_cli_end.py",
+    "formats/test_wide_tables.py",
+    "equivalence/test_small_tables.py",
+    "runtime/test_golden_roots.py",
+    "equivalence/test_unordered_epochs.py",
+    "equivalence/test_nexmark.py",
+    "formats/test_rows_stand_alone.py",
+    "task/test_window.py",
+    "sources/test_clean_files.py",
+    "loader/test_training.py",
+    "equivalence/test_tpch.py",
+    "connectors/test_mqtt_tables.py",
+    "connectors/test_joined_sources.py",
+    "connectors/test_kafka_avro.py",
     "equivalence/test_keyed_tables.py",
-    "equivalence/test_replacing.py",
+    "runtime/test_pauses.py",
+    "task/tasks/test_merge_join.py",
+    "runtime/test_buffer_loss.py",
+    "loader/test_plans.py",
+    "formats/test_split_unordered.py",
+    "connectors/test_postgres_tables.py",
+    "serve/test_view_indexes.py",
+    "state/test_lookup.py",
 )
-"""Files that take 30 s or more, the longest first, so that all processes end at about the same time."""
-_PLACES = {name: place for place, name in enumerate(_LONG)}
+"""Files that take 20 s or more, the longest first, so that all processes end at about the same time."""
+_PLACES = {name: place for place, name in enumerate(_LONGEST)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files."""
     root = Path(__file__).parent
-    items.sort(key=lambda item: _PLACES.get(item.path.relative_to(root).as_posix(), len(_LONG)))
+    items.sort(key=lambda item: _PLACES.get(item.path.relative_to(root).as_posix(), len(_LONGEST)))
 
 
 def pytest_collection_finish() -> None:

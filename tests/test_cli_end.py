@@ -87,6 +87,7 @@ def test_sigint_while_modules_are_imported(tmp_path: Path, module: str, ignored:
         assert (done.returncode, done.stderr) == (130, "")
 
 
+@pytest.mark.long
 def test_java_is_killed(tmp_path: Path) -> None:
     """One numbered error, and no trace, whatever was under way."""
     (tmp_path / "s.sql").write_text(

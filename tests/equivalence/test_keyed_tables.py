@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from change_tables import ChangeTable, KeyedTrial, books, envelopes, upserts
 from pyspark.sql import SparkSession
 
@@ -96,6 +97,7 @@ def check_changes(mill: Mill, name: str) -> None:
     assert {row: w for row, w in total.items() if w} == weighted_rows(mill.read(name))
 
 
+@pytest.mark.long
 def test_restarts_that_lose_epochs(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """What was sealed and not durable is admitted again, in the same order."""
     rng = random.Random(f"restarts {seed}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from oracle import Oracle
 from pyspark.sql import SparkSession
 
@@ -182,6 +183,7 @@ def settings(rng: random.Random, epoch_bytes: int) -> dict[str, Any]:
     return chosen
 
 
+@pytest.mark.long
 def test_versions_of_files_and_views_that_come_later(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"overwrites {seed}")
     trial = OverwriteTrial(mill_factory(**settings(rng, 600)), rng, tmp_path / "in")

@@ -1,21 +1,40 @@
-"""Every view equals Spark's answer over the rows admitted so far, after the epochs."""
+"""Every view equals Spark's answer over the rows admitted so far, after the epochs; and its plan is Spark's."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from compared_plans import Compared
 from oracle import Trial, usual_settings, usual_tables
 from queries import GROUPS
 
 from local_jobs import local
 from tidemill.mill import Mill
+from tidemill.plan.catalyst import analyser
+
+
+@pytest.fixture
+def planners(monkeypatch: pytest.MonkeyPatch) -> list[Compared]:
+    """The planners of mills that are opened."""
+    found: list[Compared] = []
+    planner = analyser.planner
+
+    def compared(spark: Any) -> Compared:
+        found.append(Compared(planner(spark)))
+        return found[-1]
+
+    monkeypatch.setattr(analyser, "planner", compared)
+    return found
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_views_equal_spark(group: str, mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
+def test_views_equal_spark(
+    group: str, mill_factory: Callable[..., Mill], planners: list[Compared], tmp_path: Path, seed: int
+) -> None:
     rng = random.Random(f"{group} {seed}")
     tables = usual_tables(rng, tmp_path)
     settings = usual_settings(rng, tables)
@@ -23,6 +42,7 @@ def test_views_equal_spark(group: str, mill_factory: Callable[..., Mill], tmp_pa
     mill = mill_factory(**settings)
     trial = Trial(mill if rng.random() < 0.3 else local(mill), tables, sometimes=True)
     trial.create(GROUPS[group])
+    assert sum(planner.plans for planner in planners) >= len(GROUPS[group])
     assert trial.run(rng) >= 3
     trial.check_not_vacuous()
     if group == "window_queries":

@@ -195,6 +195,7 @@ def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, 
     assert owned == []
 
 
+@pytest.mark.long
 def test_older_epochs_and_dataframes(
     mill_factory: MillFactory, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +253,7 @@ def _known_keys(trial: Trial) -> Any:
     return pc.field("k").is_valid()
 
 
+@pytest.mark.long
 def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"compaction {seed}")
     tables = usual_tables(rng, tmp_path, rows=200)

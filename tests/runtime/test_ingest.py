@@ -65,6 +65,7 @@ def files_below(root: Path, part: str) -> list[Path]:
     return sorted(p for p in (root / "ingest").rglob("*") if p.is_file() and f"/{part}/" in str(p))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_", ["parquet", "arrow"])
 def test_a_stream_of_files_with_restarts(
     spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, format_: str
@@ -181,6 +182,7 @@ def test_a_kill_before_and_after_the_commit(
     assert calls == 1
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200 + 30 * KILLS)
 def test_kills_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Query and mill live in one process, which is killed; no row is lost, none counts twice."""
@@ -253,6 +255,7 @@ def test_what_cannot_be_deleted_stays_one_batch(
     assert len(list(data.iterdir())) < 4
 
 
+@pytest.mark.long
 def test_kills_while_batches_are_deleted(
     spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

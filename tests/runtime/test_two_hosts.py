@@ -9,7 +9,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.long
 def test_hosts_that_share_nothing_but_the_root(tmp_path: Path) -> None:
     script = Path(__file__).with_name("two_hosts.py")
     places = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])

@@ -176,6 +176,7 @@ def test_a_signal_makes_everything_durable(served: Process, script: Path) -> Non
     assert again.stop(signal.SIGINT)[0] == 0
 
 
+@pytest.mark.long
 def test_java_is_killed(served: Process) -> None:
     """The server ends, so that its supervisor can start it again."""
     if served.process.poll() is None:
