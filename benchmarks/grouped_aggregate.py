@@ -19,7 +19,7 @@ from benchmarks.number_files import write_files
 from benchmarks.tidemill_side import create_table, open_mill
 
 QUERY = peer.GROUPED
-GOAL = 10.0
+GOAL = 15.0
 
 
 def tidemill(files: str, work: str) -> dict[str, Any]:

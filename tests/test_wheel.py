@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pyspark
-import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,7 +34,6 @@ def sources() -> list[str]:
     return [name for name in found if (ROOT / name).exists()]
 
 
-@pytest.mark.long
 def test_a_pipeline_from_the_wheel(tmp_path: Path) -> None:
     copy = tmp_path / "source"  # setuptools writes beside pyproject.toml
     for name in sources():

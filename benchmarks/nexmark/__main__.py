@@ -26,7 +26,7 @@ from benchmarks.nexmark.generator import Configuration, generate
 from benchmarks.nexmark.queries import NAMES, REWRITTEN, query, standard, tables
 from benchmarks.tpch.changes import Changes, ddl
 
-GOAL = 5.0
+GOAL = 10.0
 _PEERS = ("streaming", "spark")
 _SMALL = ["q01", "q04", "q12"]
 _SEED = 1
