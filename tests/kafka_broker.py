@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -26,11 +28,16 @@ def _binary() -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """A port that nobody listened on a moment ago.
+
+    None that the system gives to who asks for any: clients of a broker that has ended try to connect again for a while,
+    and would write to whoever has its port then.
+    """
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 def _end_with_parent() -> None:

@@ -17,7 +17,7 @@ from commands import tidemill
 from tidemill.runtime.read.snapshot import Snapshot
 
 
-@pytest.mark.parametrize("to", ["process", "group"])
+@pytest.mark.parametrize("to", [pytest.param("process", marks=pytest.mark.long), "group"])
 def test_sigterm_finishes_the_epoch_and_checkpoints(tmp_path: Path, to: str) -> None:
     """Also when Java gets it too, as from a shell or a service manager that stops a whole process group."""
     (tmp_path / "t").mkdir()

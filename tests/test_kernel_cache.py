@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tidemill
 from tidemill.kernels import sources as kernel_sources
 from tidemill.kernels.cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
@@ -56,6 +58,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@pytest.mark.long
 def test_kernels_run_the_code_that_is_there(tmp_path: Path) -> None:
     package = tmp_path / "lib" / "tidemill"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))

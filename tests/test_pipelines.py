@@ -148,6 +148,8 @@ def mill(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with Mill(tmp_path_factory.mktemp("root"), spark=spark, settings=Settings(partitions=2)) as made:
         directory = tmp_path_factory.mktemp("data")
         made.sql(f"CREATE TABLE t (k INT, x DOUBLE) USING csv OPTIONS (path '{directory}')")
+        for name in "abc":  # a temporary view of another test would be what Spark finds
+            spark.catalog.dropTempView(name)
         yield made
 
 
@@ -169,6 +171,7 @@ def test_declarations_outside_of_a_pipeline() -> None:
         tidemill.sql("CREATE TABLE t (k INT) USING csv OPTIONS (path '.')")
 
 
+@pytest.mark.long
 def test_the_command(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text(HEAD.replace("{data}", str(data)) + BODY)

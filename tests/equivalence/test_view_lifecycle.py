@@ -106,6 +106,7 @@ def test_history_of_a_table_that_no_view_reads_any_more(mill_factory: MillFactor
     assert mill.read("xs").to_pylist() == [{"c": 2}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("read_before", [False, True])
 def test_a_view_over_an_older_global_aggregate_without_rows(
@@ -304,6 +305,7 @@ def test_merged_runs_of_steps_behind_an_exchange(mill_factory: MillFactory, tmp_
     assert any(r.epoch_low < r.epoch_high for runs in version.tables.values() for r in runs), "nothing was merged"
 
 
+@pytest.mark.long
 def test_reopening_goes_on_where_it_stopped(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"reopen {seed}")
     trial = make_trial(mill_factory, tmp_path, rng, partitions=2)

@@ -104,6 +104,7 @@ def test_a_stream_of_files_with_restarts(
     assert sum(rows(mill, "rows").values()) == 153
 
 
+@pytest.mark.long
 def test_a_batch_counts_once(
     spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,6 +520,7 @@ def test_what_was_given_as_ranges() -> None:
     assert ("p", 3) not in Given(json.loads(json.dumps(given.to_json())))
 
 
+@pytest.mark.long
 def test_a_root_in_s3(spark: SparkSession, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])

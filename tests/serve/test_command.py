@@ -119,6 +119,7 @@ def rows(text: str) -> set[tuple[str, ...]]:
     return set(map(tuple, csv.reader(io.StringIO(text))))
 
 
+@pytest.mark.long
 def test_commands_find_the_server_of_a_root(served: Process) -> None:
     wait_until(lambda: httpx.get(f"{served.url}/healthz").json()["epoch"] >= 1)
     place = ("--root", served.root)
