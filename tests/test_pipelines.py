@@ -143,13 +143,31 @@ WRONG = {
 }
 
 
+def test_temporary_views_of_the_session(mill_factory: MillFactory, apply: Callable[..., list[str]]) -> None:
+    """Those that are called as datasets or tables are not read, and are there afterwards."""
+    mill = mill_factory()
+    mine = {"by_read": 7, "T": 8, "other": 9}
+    for name, number in mine.items():
+        mill.spark.sql(f"SELECT {number} AS n").createOrReplaceTempView(name)
+    mill.spark.table("other").cache()
+    try:
+        apply(mill, BODY)
+        list(mill.drain())
+        assert mill.read("by_spark").to_pylist() == [{"k": 1, "n": 2}]
+        with pytest.raises(TidemillError, match="TM7023"):
+            apply(mill, "@tm.table\ndef by_read():\n    return 1 / 0\n", "import tidemill as tm\n")
+        assert {name: mill.spark.table(name).first().n for name in mine} == mine  # type: ignore[union-attr]
+        assert not mill.spark.catalog.dropTempView("by_sql")
+    finally:
+        for name in mine:
+            mill.spark.catalog.dropTempView(name)
+
+
 @pytest.fixture(scope="module")
 def mill(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mill]:
     with Mill(tmp_path_factory.mktemp("root"), spark=spark, settings=Settings(partitions=2)) as made:
         directory = tmp_path_factory.mktemp("data")
         made.sql(f"CREATE TABLE t (k INT, x DOUBLE) USING csv OPTIONS (path '{directory}')")
-        for name in "abc":  # a temporary view of another test would be what Spark finds
-            spark.catalog.dropTempView(name)
         yield made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,3 +42,19 @@ def active_session(spark: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
         else:
             sessions.setActiveSession(before._jsparkSession)
+
+
+@contextmanager
+def without_temporary_views(spark: SparkSession, names: Collection[str]) -> Iterator[None]:
+    """The session's temporary views of these names (in lower case) are away meanwhile, and as they were afterwards."""
+    catalog = spark._jsparkSession.sessionState().catalog()
+    known = catalog.getTempViewNames()
+    found = [known.apply(place) for place in range(known.size())]
+    away = {name: catalog.getRawTempView(name).get() for name in found if name.lower() in names}
+    for name in away:
+        catalog.dropTempView(name)
+    try:
+        yield
+    finally:
+        for name, definition in away.items():
+            catalog.createTempView(name, definition, True)

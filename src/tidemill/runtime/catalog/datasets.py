@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError, nearest, placed
 from tidemill.plan.catalyst.analyser import Catalyst, analysis_error
 from tidemill.plan.catalyst.frames import unreadable_frame
-from tidemill.plan.catalyst.sessions import active_session
+from tidemill.plan.catalyst.sessions import active_session, without_temporary_views
 from tidemill.plan.sql.numbered import overflowed, too_deep
 from tidemill.plan.sql.statements import unquoted_name
 from tidemill.runtime.catalog.catalog import Catalog
@@ -86,20 +86,25 @@ class Resolver:
     def resolve_all(self) -> list[Resolved]:
         """Every dataset with its query, each after those that it reads.
 
+        Names of datasets, tables and views are these, also where the session has temporary views of such names.
+
         Raises
         ------
         TidemillError
             TM7021 to TM7024 for what a function reads, returns or raises; TM2004 for SQL that does not resolve.
         """
         token = _CURRENT.set(self)
-        try:
-            with active_session(self._spark):
-                for name in self._datasets:
-                    self.read(name)
-        finally:
-            _CURRENT.reset(token)
-            for name in self._leaves:
-                self._spark.catalog.dropTempView(name)
+        catalog = self._relations.catalog
+        names = {*self._datasets, *catalog.tables, *catalog.views}
+        with without_temporary_views(self._spark, names):
+            try:
+                with active_session(self._spark):
+                    for name in self._datasets:
+                        self.read(name)
+            finally:
+                _CURRENT.reset(token)
+                for name in self._leaves:
+                    self._spark.catalog.dropTempView(name)
         return self._resolved
 
     def read(self, name: str) -> DataFrame:
