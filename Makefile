@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Each makes the environment it needs in .venv.
+# `make demo` and `make test` are all that most need. Each command makes the environment it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ DATA := var/nycflights13
 # Else each of some hundred processes compiles all modules again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test long prepare check coverage docs bench data chaos fuzz statements damage examples feed tpch tpcds nexmark large model faults recovery
+.PHONY: demo test slow prepare check coverage docs bench data chaos fuzz statements damage examples feed tpch tpcds nexmark large model faults recovery
 .PHONY: shredder memory soak dbt clean lock
 
 # The trading demo draws a picture on a terminal, and prints lines elsewhere
@@ -20,13 +20,13 @@ demo: $(STAMP) prepare data  ## the flights example, end to end, then the tradin
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM busy_routes ORDER BY flights DESC LIMIT 5"
 	$(BIN)/tidemill demo $(DEMO)
 
-test long: export TIDEMILL_SEED := $(or $(TIDEMILL_SEED),20261120)
+test slow: export TIDEMILL_SEED := $(or $(TIDEMILL_SEED),20261120)
 SUITE := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 test: $(STAMP) prepare  ## the test suite in three processes; TIDEMILL_SEED=n for other random tests than the usual ones
-	$(SUITE) -m "not long"
+	$(SUITE) -m "not slow"
 
-long: $(STAMP) prepare  ## the rest of it: killed processes, little memory, several hosts, query suites, long histories
-	$(SUITE) -m long
+slow: $(STAMP) prepare  ## the rest of it: killed processes, little memory, several hosts, query suites, long histories
+	$(SUITE) -m slow
 
 prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, and Java's classes archived
 	@$(BIN)/python -m tidemill.runtime.spark.make_java_archive > /dev/null & \

@@ -28,7 +28,7 @@ _SIDES = ("tidemill", "duckdb", "polars")
 
 def tidemill(file: str, work: str) -> dict[str, Any]:
     """Seconds of all epochs, the shares of the steps in the time of tasks, and the answer."""
-    with tm.Mill(Path(work), settings=tm.Settings(master="local[2]")) as mill:
+    with tm.Mill(Path(work)) as mill:
         mill.sql(f"CREATE TABLE t ({DDL}) USING csv OPTIONS (path '{file}', header true)")
         mill.sql(f"CREATE MATERIALIZED VIEW v AS {_QUERY.format('t')}")
         start = time.perf_counter()
@@ -92,7 +92,7 @@ def main() -> None:
     for side in _SIDES:
         all_runs = ", ".join(f"{run['seconds']:.2f}" for run in found[side])
         ratio = middle[side] / middle["tidemill"] if same and side != "tidemill" else "-"
-        shown.append((side, middle[side], all_runs, rows / middle[side], ratio))
+        shown.append((side, middle[side], all_runs, int(rows / middle[side]), ratio))
     table(("", "seconds", "of each run", "rows/s", "ratio"), shown)
     share = {name: statistics.median(run["shares"][name] for run in ours) for name in ours[0]["shares"]}
     parts = ", ".join(f"{name} {part:.0%}" for name, part in sorted(share.items(), key=lambda item: -item[1]))

@@ -17,7 +17,7 @@ from commands import tidemill
 from tidemill.runtime.read.snapshot import Snapshot
 
 
-@pytest.mark.parametrize("to", [pytest.param("process", marks=pytest.mark.long), "group"])
+@pytest.mark.parametrize("to", [pytest.param("process", marks=pytest.mark.slow), "group"])
 def test_sigterm_finishes_the_epoch_and_checkpoints(tmp_path: Path, to: str) -> None:
     """Also when Java gets it too, as from a shell or a service manager that stops a whole process group."""
     (tmp_path / "t").mkdir()
@@ -87,7 +87,7 @@ def test_sigint_while_modules_are_imported(tmp_path: Path, module: str, ignored:
         assert (done.returncode, done.stderr) == (130, "")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_java_is_killed(tmp_path: Path) -> None:
     """One numbered error, and no trace, whatever was under way."""
     (tmp_path / "s.sql").write_text(

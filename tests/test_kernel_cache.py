@@ -58,7 +58,6 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@pytest.mark.long
 def test_kernels_run_the_code_that_is_there(tmp_path: Path) -> None:
     package = tmp_path / "lib" / "tidemill"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))

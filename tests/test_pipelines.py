@@ -189,7 +189,6 @@ def test_declarations_outside_of_a_pipeline() -> None:
         tidemill.sql("CREATE TABLE t (k INT) USING csv OPTIONS (path '.')")
 
 
-@pytest.mark.long
 def test_the_command(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text(HEAD.replace("{data}", str(data)) + BODY)

@@ -74,7 +74,7 @@ def lines(begin: int, end: int) -> bytes:
     return b"".join(b"%d,%d\n" % (i, i % 7) for i in range(begin, end))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(280)
 def test_a_slow_writer_and_a_second_run(command: Callable[..., Finished], tmp_path: Path) -> None:
     """Pauses are longer than an epoch, and there is more than the spool holds; the last line has no newline."""

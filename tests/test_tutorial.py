@@ -59,7 +59,7 @@ def check(step: Step, said: str) -> None:
         assert re.fullmatch(expected, line), f"{step.command} printed {line!r}, not {pattern!r}"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_tutorial(tmp_path: Path) -> None:
     text = PAGE.read_text()

@@ -115,7 +115,7 @@ def test_accounts_are_what_the_exchange_says(mill_factory: MillFactory, seed: in
         assert found[0].account.curve
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_exchange_that_ends_stops_the_strategies(mill_factory: MillFactory, seed: int) -> None:
     with trading_place(mill_factory, seed) as (thread, client, market_ends):
         host, _, port = thread.url.removeprefix("tcp://").rpartition(":")

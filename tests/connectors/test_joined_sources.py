@@ -133,7 +133,7 @@ def check(mill: Mill, spark: SparkSession) -> None:
         assert_same_rows(mill.read(name), spark.sql(asked).toArrow())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("lake", [DeltaPrices, IcebergPrices])
 def test_three_sources_in_one_view(
     server: PostgresServer,

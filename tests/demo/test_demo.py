@@ -42,7 +42,7 @@ def test_the_finance_views_are_those_of_the_example() -> None:
     assert {name: own[name] for name in FINANCE_VIEWS} == {name: example[name] for name in FINANCE_VIEWS}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_parts_run_together(mill_factory: MillFactory, spark: SparkSession, seed: int) -> None:
     """At the end every finance view is what Spark makes of the orders, and the picture shows them."""
     shown: list[State] = []
@@ -106,7 +106,7 @@ def test_the_command_for_some_seconds(tmp_path: Path) -> None:
         assert again.code == 1 and again.err.startswith("TM7041")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 5.0])
 def test_a_signal_while_it_starts_ends_it(tmp_path: Path, seconds: float) -> None:
     """With a summary, and nothing is left."""
@@ -138,7 +138,7 @@ def children(pid: int, part: str) -> list[int]:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_exchange_that_is_killed_ends_the_demo() -> None:
     command = [*COMMAND, "--headless", "--rate", "200"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -105,7 +105,7 @@ def _check(mill: Mill, spark: SparkSession, tables: _Tables, seen: dict[str, set
             assert_same_rows(mill.read(name), expected, where)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_in_error_as_long_as_spark_is(
     mill_factory: Callable[..., Mill], spark: SparkSession, tmp_path: Path, seed: int

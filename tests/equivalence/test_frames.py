@@ -91,7 +91,7 @@ def spark_answers(spark: SparkSession, tables: Mapping[str, pa.Table], names: li
     return {name: frames[name].toArrow() for name in names}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_views_of_dataframes_equal_spark(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"frames {seed}")
     tables = {t.name: t for t in usual_tables(rng, tmp_path)}

@@ -97,7 +97,7 @@ def check_changes(mill: Mill, name: str) -> None:
     assert {row: w for row, w in total.items() if w} == weighted_rows(mill.read(name))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_restarts_that_lose_epochs(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """What was sealed and not durable is admitted again, in the same order."""
     rng = random.Random(f"restarts {seed}")

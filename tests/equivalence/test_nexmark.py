@@ -34,7 +34,7 @@ _TINY = Configuration(
 )  # no hot sellers: few auctions are left, and q3 and q8 would find none
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if _LONG else 900)
 @pytest.mark.parametrize("deletes", [False, True], ids=["inserts", "expiring"])
 def test_nexmark(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int, deletes: bool) -> None:

@@ -55,7 +55,7 @@ def rows_of(text: str) -> list[tuple[int, tuple[int | None, ...]]]:
     return [(1 if i and i > 0 else -1, (abs(i or 0), *rest)) for i, *rest in triples]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_null_comes_and_goes(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"null aware {seed}")
     changes: list[list[tuple[int, tuple[int | None, ...]]]] = []

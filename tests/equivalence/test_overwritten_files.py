@@ -183,7 +183,7 @@ def settings(rng: random.Random, epoch_bytes: int) -> dict[str, Any]:
     return chosen
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_versions_of_files_and_views_that_come_later(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"overwrites {seed}")
     trial = OverwriteTrial(mill_factory(**settings(rng, 600)), rng, tmp_path / "in")

@@ -41,12 +41,12 @@ def half(views: Mapping[str, str], number: int) -> dict[str, str]:
     return {name: query for name, query in views.items() if name in wanted}
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.long)], ids=["first", "second"])
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["first", "second"])
 @pytest.mark.parametrize("group", GROUPS)
 def test_views_equal_spark(
     group: str, number: int, mill_factory: Callable[..., Mill], planners: list[Compared], tmp_path: Path, seed: int
 ) -> None:
-    """Half of a group is in a mill; the second halves are of the long tests."""
+    """Half of a group is in a mill; the second halves are of the slow tests."""
     rng = random.Random(f"{group} {number} {seed}")
     views = half(GROUPS[group], number)
     tables = usual_tables(rng, tmp_path)

@@ -189,7 +189,7 @@ def _check(mill: Mill, spark: SparkSession, company: _Company) -> set[str]:
     return failing
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_trees_links_and_cycles(
     mill_factory: Callable[..., Mill], spark: SparkSession, tmp_path: Path, seed: int

@@ -91,7 +91,7 @@ JOINS = (JoinChanges, LookupJoin, SemiChanges, PairSums)
 
 @pytest.mark.parametrize(
     "names",
-    [pytest.param(list(VIEWS)[i::3], marks=[pytest.mark.long] if i else []) for i in range(3)],
+    [pytest.param(list(VIEWS)[i::3], marks=[pytest.mark.slow] if i else []) for i in range(3)],
     ids=["first", "second", "third"],
 )
 def test_views_equal_spark(
@@ -119,7 +119,7 @@ def test_small_sides_are_looked_up(mill_factory: Opener, tmp_path: Path) -> None
     assert {n for n, (lookups, others) in found.items() if others and not lookups} == NO_LOOKUP
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_later_views_replacements_and_restarts(
     mill_factory: Opener, tmp_path: Path, seed: int, taken: list[frozenset[str]]
 ) -> None:

@@ -17,7 +17,7 @@ from tidemill.mill import Mill
 VIEWS = read_views(Path(__file__).with_name("star_schema.sql"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_star_schema(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

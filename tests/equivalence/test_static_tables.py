@@ -68,7 +68,7 @@ JOINS = (JoinChanges, LookupJoin, SemiChanges, PairSums)
 
 @pytest.mark.parametrize(
     "names",
-    [pytest.param(list(VIEWS)[i::3], marks=[pytest.mark.long] if i else []) for i in range(3)],
+    [pytest.param(list(VIEWS)[i::3], marks=[pytest.mark.slow] if i else []) for i in range(3)],
     ids=["first", "second", "third"],
 )
 def test_views_equal_spark(names: list[str], mill_factory: Opener, tmp_path: Path, seed: int) -> None:
@@ -90,7 +90,7 @@ def test_static_sides_are_looked_up(mill_factory: Opener, tmp_path: Path) -> Non
         assert bool(regular) == (name in WITHOUT_LOOKUP), (name, used)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_later_views_replacements_and_restarts(mill_factory: Opener, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"later {seed}")
     made = tables(rng, tmp_path / "data")

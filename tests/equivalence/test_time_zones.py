@@ -131,7 +131,6 @@ def mill(mill_factory: Opener, tmp_path: Path, seed: int) -> Mill:
     return mill
 
 
-@pytest.mark.long
 def test_a_mill_of_another_time_zone(
     mill: Mill, mill_factory: Opener, spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

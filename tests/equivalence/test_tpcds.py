@@ -35,7 +35,7 @@ def _groups() -> list[tuple[str, ...]]:
     return [_SHORT]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(7200 if _LONG else 900)
 @pytest.mark.parametrize("names", _groups(), ids=lambda names: names[0])
 def test_tpcds(names: tuple[str, ...], mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:

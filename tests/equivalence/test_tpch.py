@@ -31,7 +31,7 @@ def _emptied_and_refilled(changes: Changes, random_: np.random.Generator) -> Cha
     return changes.then([gone, {name: (rows, 1) for name, rows in half.items()}])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(7200 if _SCALE else 900)
 def test_tpch(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

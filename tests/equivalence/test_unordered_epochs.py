@@ -87,7 +87,7 @@ def create(mill: Mill, names: Iterable[str]) -> None:
         mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
 
 
-@pytest.mark.parametrize("mode", [pytest.param("job", marks=pytest.mark.long), "resident"])
+@pytest.mark.parametrize("mode", [pytest.param("job", marks=pytest.mark.slow), "resident"])
 def test_views_and_their_changes_equal_spark(mode: str, mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     settings: dict[str, Any] = {"small_epoch_bytes": 1 << 20, "mode": "resident"} if mode == "resident" else {}
     rng = random.Random(f"{seed} {mode}")
@@ -119,7 +119,7 @@ def test_views_and_their_changes_equal_spark(mode: str, mill_factory: MillFactor
         assert_same_rows(as_table(total, schema), mill.read(name), f"changes of {name}")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_merges_and_older_epochs(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Also once the mill was opened again, which reads what checkpoints have written."""
     mill = mill_factory(compact_after=4, **FEW_CHECKPOINTS)

@@ -106,7 +106,7 @@ def test_history_of_a_table_that_no_view_reads_any_more(mill_factory: MillFactor
     assert mill.read("xs").to_pylist() == [{"c": 2}]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("read_before", [False, True])
 def test_a_view_over_an_older_global_aggregate_without_rows(
@@ -196,7 +196,7 @@ def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, 
     assert owned == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_older_epochs_and_dataframes(
     mill_factory: MillFactory, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,7 +254,7 @@ def _known_keys(trial: Trial) -> Any:
     return pc.field("k").is_valid()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"compaction {seed}")
     tables = usual_tables(rng, tmp_path, rows=200)
@@ -305,7 +305,7 @@ def test_merged_runs_of_steps_behind_an_exchange(mill_factory: MillFactory, tmp_
     assert any(r.epoch_low < r.epoch_high for runs in version.tables.values() for r in runs), "nothing was merged"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_reopening_goes_on_where_it_stopped(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"reopen {seed}")
     trial = make_trial(mill_factory, tmp_path, rng, partitions=2)

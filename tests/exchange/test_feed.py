@@ -68,7 +68,7 @@ def states(messages: Records) -> Iterator[int]:
         yield model.sum & (1 << 64) - 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300 + 60 * KILLS + MESSAGES // 1000)
 def test_views_are_the_book_at_every_epoch(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """The mill is killed again and again while the market goes on; connections are cut meanwhile."""

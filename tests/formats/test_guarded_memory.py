@@ -18,7 +18,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["csv", "json", "native", "frames", "debezium"])
 def test_random_bytes_stay_within(format_: str, seed: int) -> None:
     found = run(format_, seed, 250)

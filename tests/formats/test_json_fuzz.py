@@ -197,7 +197,7 @@ def test_any_splits_give_each_row_once(data, schema, choice, sizes):
     assert_same(read(data, schema, options, sizes=sizes, cuts=cuts), plain_table(data, schema, options))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @EXAMPLES
 @given(alike_files(), schemas, option_sets, buffer_sizes, st.booleans(), st.data())
 def test_records_that_look_alike(data, schema, options, sizes, arrays, choice):

@@ -20,7 +20,7 @@ def run(case: str, megabytes: int, limit: int) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["csv", "json", "csv-gzip", "csv-async", "sparse"])
 def test_a_file_larger_than_memory(case: str) -> None:
     # A gzip file is decoded to five times its size.

@@ -84,7 +84,7 @@ def test_a_long_line_asks_for_what_it_holds(arrays: bool) -> None:
     run_limited(ONE_LINE, MULTI=arrays)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [300, 3], ids=["plain", "dictionary"])
 def test_long_texts_of_parquet(kinds: int) -> None:
     run_limited(LONG_TEXTS, KINDS=kinds)

@@ -105,7 +105,7 @@ def long_header(width: int, last: str) -> bytes:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("width", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
 @pytest.mark.parametrize("options", [{}, {"readMode": "async"}, {"rescuedDataColumn": "rest"}], ids=str)
 def test_headers_of_any_length(options: dict[str, str], mode: str, width: int, packed: bool, tmp_path: Path) -> None:

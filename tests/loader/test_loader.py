@@ -89,7 +89,7 @@ def test_any_number_of_threads_gives_the_same(make: Make, order: dict[str, Any])
         assert taken(make(workers=workers, **order)) == expected
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_hundred_consumers_are_killed_and_resumed(make: Make, seed: int, order: dict[str, Any]) -> None:
     chance = random.Random(seed)

@@ -171,7 +171,7 @@ def test_tasks_in_a_spark_stage_give_the_same_batches(kind: str, directory: Path
             assert [b.to_pylist() for b in loader] == undisturbed[9:]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_worker_that_is_killed_during_a_pass(directory: Path, spark: SparkSession) -> None:
     """Its set of splits is read again by another task; rows that were given do not come again."""
     undisturbed = rows_of(directory, "merged")

@@ -31,7 +31,7 @@ def flights(tmp_path: Path, seed: int) -> Path:
     return path
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_losses_are_those_of_an_undisturbed_run(flights: Path, tmp_path: Path) -> None:
     """50 steps of 256 rows are more than two passes over the data."""
     command = [sys.executable, str(EXAMPLE), str(flights), "--compare", str(tmp_path / "compared")]

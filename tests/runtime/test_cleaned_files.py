@@ -204,7 +204,7 @@ def test_many_files_stay_few(mill_factory: Opener, data: Path, monkeypatch: pyte
 POINTS = ("sealed", "before durable", "between files", "within a file", "cleaned")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_killed_at_any_point(tmp_path: Path, spark: SparkSession, seed: int) -> None:
     """One after the other, with files that come in between: every row once, every file in the archive once."""

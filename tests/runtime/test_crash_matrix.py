@@ -95,14 +95,14 @@ def directories(created: Path, spark: SparkSession, seed: int) -> Iterator[Story
 _AFTER_ANOTHER = [[point] for point in KILL_POINTS] if LONG else [KILL_POINTS[:4], KILL_POINTS[4:]]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("points", _AFTER_ANOTHER, ids=", ".join)
 def test_killed_over_files(directories: Story, points: Sequence[str]) -> None:
     """At all points, some of them one after the other; in the long form each over a root of its own."""
     survive(directories, points, in_the_middle)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_over_objects(spark: SparkSession, endpoint: str, tmp_path: Path, seed: int) -> None:
     """At several points, one after the other; at all of them, with each codec of a format, in the long form."""

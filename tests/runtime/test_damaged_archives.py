@@ -119,7 +119,6 @@ def test_damage_where_rows_must_be_read(mill_factory: Opener, tmp_path: Path) ->
     assert sums(mill) == (2, 3)
 
 
-@pytest.mark.long
 def test_damage_for_spark(spark: SparkSession, tmp_path: Path) -> None:
     """As with Spark's own sources a query that meets a damaged file fails: half of its rows are no answer."""
     register(spark)

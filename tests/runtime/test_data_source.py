@@ -142,7 +142,6 @@ def test_modes_and_errors(spark: SparkSession, tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.long
 def test_columns_by_position(spark: SparkSession, tmp_path: Path) -> None:
     """What is not asked for is not parsed: neither its values nor what is wrong with them."""
     path = tmp_path / "a.csv"

@@ -101,7 +101,7 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     return {"stateLocation": str(tmp_path / "state")} if request.param == "directory" else {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_row_once_over_kills(
     state: dict[str, str], tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +268,7 @@ def stream_of(spark: SparkSession, path: str, **options: Any) -> DataFrame:
     return spark.readStream.format("tidemill").options(**options).schema(COLUMNS).load(path)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_sinks_of_spark_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     """A file sink has what Spark's own reader finds in the same files, run by run."""
     data = tmp_path / "data"
@@ -292,7 +292,7 @@ def test_sinks_of_spark_over_restarts(spark: SparkSession, tmp_path: Path) -> No
     assert max(map(len, offsets)) < 100
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_objects_and_files_between_batches(spark: SparkSession, bucket: Any, tmp_path: Path) -> None:
     """A query that is stopped and started while objects come; what it notes is in the store, too."""
     written: Counter[int] = Counter()

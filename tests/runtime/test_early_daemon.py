@@ -148,7 +148,7 @@ print(os.path.exists(str(server)))
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_session_uses_it_and_outlives_it() -> None:
     given = {**os.environ, "PYTHONHASHSEED": "5"}
     done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, env=given)

@@ -84,7 +84,7 @@ def test_rows_come_with_time(mill_factory: MillFactory, monkeypatch: pytest.Monk
     assert not mill.awaits_input()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_once_reads_to_the_end(tmp_path: Path) -> None:
     """As a command: of rows that have an end it waits for that, of others it takes those that are there."""
     (tmp_path / "p.sql").write_text(f"""

@@ -78,7 +78,7 @@ def another_rewrite(node: Node) -> Node:
     return Filter(rewrite(node), Literal(True, pa.bool_()))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda a: a.name.split(".")[0])
 def test_a_golden_root_is_read_and_carried_on_by_another_planner(

@@ -65,7 +65,7 @@ def files_below(root: Path, part: str) -> list[Path]:
     return sorted(p for p in (root / "ingest").rglob("*") if p.is_file() and f"/{part}/" in str(p))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["parquet", "arrow"])
 def test_a_stream_of_files_with_restarts(
     spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, format_: str
@@ -104,7 +104,6 @@ def test_a_stream_of_files_with_restarts(
     assert sum(rows(mill, "rows").values()) == 153
 
 
-@pytest.mark.long
 def test_a_batch_counts_once(
     spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +182,7 @@ def test_a_kill_before_and_after_the_commit(
     assert calls == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(200 + 30 * KILLS)
 def test_kills_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Query and mill live in one process, which is killed; no row is lost, none counts twice."""
@@ -256,7 +255,7 @@ def test_what_cannot_be_deleted_stays_one_batch(
     assert len(list(data.iterdir())) < 4
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_kills_while_batches_are_deleted(
     spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -520,7 +519,6 @@ def test_what_was_given_as_ranges() -> None:
     assert ("p", 3) not in Given(json.loads(json.dumps(given.to_json())))
 
 
-@pytest.mark.long
 def test_a_root_in_s3(spark: SparkSession, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])

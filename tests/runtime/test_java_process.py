@@ -155,7 +155,7 @@ def test_no_process_is_left(ends: str) -> None:
     assert _ended(int(done.stdout.split()[0])), done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_session_uses_the_process(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _BEGINS + _USES], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

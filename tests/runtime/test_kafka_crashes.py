@@ -113,7 +113,7 @@ def test_killed_before_the_first_epoch(story: Story) -> None:
     story.die()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(100 + 60 * KILLS)
 def test_killed_with_signal_9(story: Story, tmp_path: Path) -> None:
     """Whole processes, with Spark jobs."""

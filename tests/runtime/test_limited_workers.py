@@ -12,7 +12,7 @@ import pytest
 from limited_workers import LARGE, MEMORY_BYTES
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_views_equal_spark_or_say_that_they_need_more_memory(tmp_path: Path) -> None:
     """Of the two changes the first makes large groups, and the second takes them away again."""

@@ -101,7 +101,7 @@ def test_what_s3_tells_by_itself(store: Store, mill: QueueMill, endpoint: str, w
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("overwrites", ["true", pytest.param("false", marks=pytest.mark.long)])
+@pytest.mark.parametrize("overwrites", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_random_events(store: Store, mill: QueueMill, seed: int, overwrites: str) -> None:
     """Messages that are late, lost, doubled and early; objects that are overwritten and deleted; kills at any time."""
     chance = random.Random(seed)
@@ -384,7 +384,7 @@ def test_tables_that_cannot_be(store: Store, mill: QueueMill, options: dict[str,
     create_fails(mill, number, given(store, **options))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_queue_that_fails_later(
     store: Store, mill: QueueMill, proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

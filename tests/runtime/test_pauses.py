@@ -336,7 +336,7 @@ def slow_functions() -> dict[str, Any]:
     return {"loops": loops, "goes_on_after_errors": goes_on_after_errors}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("local", [True, False], ids=["in this process", "in workers"])
 @pytest.mark.parametrize("function", slow_functions())
 def test_a_view_that_takes_too_long(

@@ -88,7 +88,7 @@ def test_killed_at_points_of_epochs(server: PostgresServer, tmp_path: Path, spar
         mill.close()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(100 + 60 * KILLS)
 def test_killed_with_signal_9(server: PostgresServer, tmp_path: Path, spark: SparkSession, seed: int) -> None:
     """Whole processes, with Spark jobs and the thread that receives."""

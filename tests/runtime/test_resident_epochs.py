@@ -410,7 +410,7 @@ def test_a_stranger_is_not_taken_for_a_task(mill_factory: MillFactory, tmp_path:
     assert stage.take() == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["local", "hosts"])
 def test_several_partitions_with_exchanges(spark: SparkSession, tmp_path: Path, seed: int, where: str) -> None:
     """In a process of its own, where Spark has slots for two tasks that stay; workers are killed.

@@ -332,7 +332,7 @@ MESSAGES: tuple[Callable[..., bytes], ...] = (
 """Of the three tables of ``socket_mill.py``."""
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(200 + 90 * KILLS)
 def test_crash_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Of each connection there is a beginning, each message once, and all that any sealed epoch had shown."""

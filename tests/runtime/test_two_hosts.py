@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hosts_that_share_nothing_but_the_root(tmp_path: Path) -> None:
     script = Path(__file__).with_name("two_hosts.py")
     places = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])

@@ -30,7 +30,7 @@ def kill_soon(mill: Mill, delay: float) -> threading.Thread:
     return thread
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_killed_worker_changes_nothing(mill_factory, tmp_path: Path, seed: int) -> None:  # type: ignore[no-untyped-def]
     chance = random.Random(seed)
     data = tmp_path / "data"

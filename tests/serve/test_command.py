@@ -119,7 +119,7 @@ def rows(text: str) -> set[tuple[str, ...]]:
     return set(map(tuple, csv.reader(io.StringIO(text))))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_commands_find_the_server_of_a_root(served: Process) -> None:
     wait_until(lambda: httpx.get(f"{served.url}/healthz").json()["epoch"] >= 1)
     place = ("--root", served.root)
@@ -177,7 +177,7 @@ def test_a_signal_makes_everything_durable(served: Process, script: Path) -> Non
     assert again.stop(signal.SIGINT)[0] == 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_java_is_killed(served: Process) -> None:
     """The server ends, so that its supervisor can start it again."""
     if served.process.poll() is None:

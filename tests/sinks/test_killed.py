@@ -38,7 +38,7 @@ def server() -> Iterator[PostgresServer]:
     started.close()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", range(min(len(POINTS), int(os.environ.get("TIDEMILL_CHAOS", "1")))))
 def test_killed_while_delivering(
     counted: Counted, hook: Hook, server: PostgresServer, seed: int, tmp_path: Path, kill: int

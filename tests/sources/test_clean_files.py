@@ -324,7 +324,7 @@ def test_large_objects_are_archived_piece_by_piece(s3: Any, proxy: S3Proxy, monk
     assert not [r for r in proxy.requests if "x-amz-copy-source" in r.headers]
 
 
-@pytest.mark.parametrize("archive", [pytest.param("", marks=pytest.mark.long), "s3://cleaned/old"])
+@pytest.mark.parametrize("archive", [pytest.param("", marks=pytest.mark.slow), "s3://cleaned/old"])
 @pytest.mark.parametrize("lost", [False, True])
 def test_requests_that_fail(s3: Any, proxy: S3Proxy, archive: str, lost: bool) -> None:
     """Any one request fails, or is done and its answer lost: the next try ends it, and everything is somewhere once."""

@@ -132,7 +132,7 @@ def test_a_whole_pass_finds_everything(bucket: Keys) -> None:
     "url",
     [
         "s3://b/{logs,other}/*",
-        *(pytest.param(f"s3://b/{p}", marks=pytest.mark.long) for p in ("logs/*", "logs/0*", "**")),
+        *(pytest.param(f"s3://b/{p}", marks=pytest.mark.slow) for p in ("logs/*", "logs/0*", "**")),
     ],
 )
 def test_random_names_stops_and_restarts(bucket: Keys, url: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,7 +298,7 @@ def test_random_tables_are_read_as_they_were_written(seed: int, skewed: bool) ->
         assert any(r.level for r in table.version.runs("t"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_readers_meet_few_runs_and_rows_are_rewritten_little(seed: int) -> None:
     """Upserts over a table that grows to 100 times what comes down at once, without rest between epochs."""
     chance = random.Random(seed)

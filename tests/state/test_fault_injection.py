@@ -197,7 +197,7 @@ CHANCE = 1.0 if os.environ.get("TIDEMILL_FAULTS") else 0.2
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["dies", "goes on"])
-@pytest.mark.parametrize("kind", ["directory", pytest.param("memory", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["directory", pytest.param("memory", marks=pytest.mark.slow)])
 def test_whatever_fails(kind: str, goes_on: bool, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step in each way; a part of these by chance, all with TIDEMILL_FAULTS=1. Every other time checkpoints keep
     files of the buffer as they are, where these lie beside the root.
@@ -214,7 +214,7 @@ def test_whatever_fails(kind: str, goes_on: bool, tmp_path: Path, seed: int, mon
             Teller(place, story).with_a_fault(at, mode, goes_on)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_writer_that_hangs(tmp_path: Path, seed: int) -> None:
     """A process hangs at a step, another takes over and goes on; when the first wakes, nothing changes any more."""
     story = Story(seed)

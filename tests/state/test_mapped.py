@@ -166,7 +166,7 @@ def reads(file: RunFile, probes: Keys, prefixes: Keys, types: list[pa.DataType],
     yield lambda: [(s.table, s.rows, s.vnodes, s.epochs, s.low, s.high) for s in file.sections]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_every_changed_byte_is_found_by_who_reads_it(tmp_path: Path, seed: int) -> None:
     """Keys, values, fences, filter, checksums, footer: TM1011 or the right answer, whatever was read before."""

@@ -18,7 +18,7 @@ OPERATIONS = int(os.environ.get("TIDEMILL_MODEL_OPERATIONS", "1500"))
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("number", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, SEEDS))])
+@pytest.mark.parametrize("number", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, SEEDS))])
 def test_random_operations(number: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seed += number
     if seed % 4 == 0:  # in half of the directories checkpoints keep all files as they are

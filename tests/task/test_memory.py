@@ -368,7 +368,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     return {line.pop("case"): line for line in found}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_it_fits_into_memory(name: str, results: dict[str, dict[str, Any]]) -> None:
     expected, found = EXPECTED[name], results[name]

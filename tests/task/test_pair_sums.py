@@ -324,7 +324,7 @@ def test_one_comparison_of_any_type(type_: pa.DataType, comparison: Comparison, 
     assert play(pair_sums([INT, type_], [INT, type_], 1, (0,), comparison), seed, SPECIALS)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["value_minus_bound", "bound_minus_value"])
 @pytest.mark.parametrize("op", ["lt", "le", "gt", "ge"])
 @pytest.mark.parametrize("limit", [0.1, -2.0, INF, -INF, NAN])

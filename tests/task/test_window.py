@@ -229,7 +229,7 @@ def test_first_rows_of_each_partition(limit: int, limited: str, seed: int) -> No
         assert {row: n for row, n in found.items() if n} == expected, f"step {step}"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("partition", [(0,), ()])
 @pytest.mark.parametrize("descending", [False, True])
 def test_large_partitions_in_slices(

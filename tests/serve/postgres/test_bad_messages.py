@@ -157,7 +157,7 @@ def test_damaged_messages(server: PostgresServer, seed: int) -> None:
         talk(server, WITH_START, bytes(damaged[: chance.randrange(1, len(damaged) + 1)]))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_connections_that_stall(start: Any) -> None:
     server = start(pg_stalled_seconds=0.5)
     with server.connect() as connection:

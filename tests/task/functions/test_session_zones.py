@@ -196,7 +196,7 @@ def _made(name: str, type_: pa.DataType) -> str:
     return name
 
 
-@pytest.mark.parametrize("zone", [*ZONES[:2], *(pytest.param(zone, marks=pytest.mark.long) for zone in ZONES[2:])])
+@pytest.mark.parametrize("zone", [*ZONES[:2], *(pytest.param(zone, marks=pytest.mark.slow) for zone in ZONES[2:])])
 def test_expressions_equal_spark(oracle: SparkSession, zone: str, seed: int) -> None:
     zoned = Zoned(oracle, zone, random_rows(zone, random.Random(f"{zone} {seed}")))
     sqls = listed()

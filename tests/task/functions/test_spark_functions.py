@@ -29,14 +29,12 @@ def examples(oracle: SparkSession) -> tuple[list[SparkFunction], list[PlannedExa
     return plan_examples(oracle)
 
 
-@pytest.mark.long
 def test_every_function_is_on_the_page(examples: tuple[list[SparkFunction], list[PlannedExample]]) -> None:
     known, _ = examples
     assert len(known) > 500
     assert functions_of_spark(known) in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.long
 def test_examples_give_what_spark_gives(
     oracle: SparkSession, examples: tuple[list[SparkFunction], list[PlannedExample]]
 ) -> None:

@@ -58,7 +58,7 @@ def test_pipelines_within_pipelines(by: tuple[str, ...], tmp_path: Path, rng: ra
                 at += len(batch)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_held_groups_come_by_pipeline(tmp_path: Path, rng: random.Random, spark: SparkSession) -> None:
     """Each pipeline has the groups of its keys, and gives the last of them at the barrier."""
     rows = sorted(rng.choices(range(40), k=300))

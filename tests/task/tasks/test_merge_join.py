@@ -56,7 +56,7 @@ def parts(rng: random.Random, table: pa.Table, most: int) -> list[pa.Table]:
     return [table.slice(a, b - a) for a, b in zip([0, *cuts], [*cuts, table.num_rows], strict=True)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_sides(kind: str, tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)

@@ -82,7 +82,7 @@ def test_each_set_of_splits_by_itself(query: str, spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "query", [pytest.param(q, marks=[pytest.mark.long] if n % 2 else []) for n, q in enumerate(QUERIES)]
+    "query", [pytest.param(q, marks=[pytest.mark.slow] if n % 2 else []) for n, q in enumerate(QUERIES)]
 )
 def test_state_that_is_kept(query: str, spark: SparkSession, tmp_path: Path, rng: random.Random) -> None:
     """The sum of all changes is what Spark gives over all rows so far, after each barrier."""

@@ -154,7 +154,6 @@ def test_values_come_in_each_set() -> None:
         assert [table_of(rows, task.batches()).num_rows for _ in range(3)] == [3, 3, 3]
 
 
-@pytest.mark.long
 def test_hundreds_of_barriers_of_one_task(tmp_path: Path) -> None:
     """Everything that the task holds is gone at each barrier: of its objects as many as before."""
     rng = random.Random(5)

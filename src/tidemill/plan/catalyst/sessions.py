@@ -51,9 +51,9 @@ def without_temporary_views(spark: SparkSession, names: Collection[str]) -> Iter
     known = catalog.getTempViewNames()
     found = [known.apply(place) for place in range(known.size())]
     away = {name: catalog.getRawTempView(name).get() for name in found if name.lower() in names}
-    for name in away:
-        catalog.dropTempView(name)
     try:
+        for name in away:
+            catalog.dropTempView(name)
         yield
     finally:
         for name, definition in away.items():

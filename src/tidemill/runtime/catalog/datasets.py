@@ -86,7 +86,7 @@ class Resolver:
     def resolve_all(self) -> list[Resolved]:
         """Every dataset with its query, each after those that it reads.
 
-        Names of datasets, tables and views are these, also where the session has temporary views of such names.
+        Names of datasets, tables and views are these, also where the session had temporary views of such names before.
 
         Raises
         ------
