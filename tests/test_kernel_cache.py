@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import tidemill
 from tidemill.kernels import sources as kernel_sources
 from tidemill.kernels.cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
