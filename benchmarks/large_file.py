@@ -21,7 +21,7 @@ from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from benchmarks.number_files import DDL, write_numbers
 
 GOAL = 0.5
-"""Both peers take at least half as long."""
+"""A peer's time over Tidemill's: Tidemill takes at most twice as long."""
 _QUERY = "SELECT k, SUM(a * c) AS s, COUNT(*) AS n FROM {} GROUP BY k"
 _SIDES = ("tidemill", "duckdb", "polars")
 

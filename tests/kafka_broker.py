@@ -30,8 +30,8 @@ def _binary() -> str:
 def free_port() -> int:
     """A port that nobody listened on a moment ago.
 
-    None that the system gives to who asks for any: clients of a broker that has ended try to connect again for a while,
-    and would write to whoever has its port then.
+    It is below the ports that the system chooses for ``port 0``: clients go on connecting to a broker that has ended,
+    and would write to another test if that had been given the port.
     """
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)

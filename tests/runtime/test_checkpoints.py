@@ -417,7 +417,7 @@ def test_merged_files_that_wait_to_be_sealed_stay(root: Root, open_checkpoints: 
         root.store.write_object(1, Part("t", rows, SUM, (1, 1)), "m-job").file,
     }
     other = root.store.write_object(1, Part("t", rows, SUM, (1, 1)), "m-of a mill that died").file
-    checkpoints.collect_garbage()  # or the thread of the checkpoint before
+    checkpoints.collect_garbage()  # unless the thread of the checkpoint has done so
     assert merged <= root.files()
     assert other not in root.files()
     root.in_flight.clear()

@@ -46,7 +46,7 @@ def active_session(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def without_temporary_views(spark: SparkSession, names: Collection[str]) -> Iterator[None]:
-    """The session's temporary views of these names (in lower case) are away meanwhile, and as they were afterwards."""
+    """Remove the session's temporary views of these names (in lower case), and put them back at the end."""
     catalog = spark._jsparkSession.sessionState().catalog()
     known = catalog.getTempViewNames()
     found = [known.apply(place) for place in range(known.size())]
