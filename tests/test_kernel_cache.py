@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tidemill
 from tidemill.kernels import sources as kernel_sources
 from tidemill.kernels.cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
@@ -42,6 +44,44 @@ from tidemill.runtime.workers.compile_kernels import read_formats
 read_formats()
 kernels = (parse_marked, parse_fields, parse_pattern_times, walk_records, write_leftovers, index_delimited_fields)
 print({kernel.__name__: len(kernel.signatures) for kernel in kernels})
+"""
+SUMS = """
+from tidemill.kernels.cache import njit
+
+
+@njit
+def total(items):
+    found = items[0]
+    for item in items[1:]:
+        found += item
+    return found
+"""
+SUM_OF_TYPES = """
+import sys
+import numpy as np
+from sums import total
+_ = total.dispatcher
+print("ready", flush=True)
+sys.stdin.read()
+print([(name, float(total(np.arange(1, 5, dtype=name)))) for name in sys.argv[1:]])
+print(sum(total.stats.cache_misses.values()))
+"""
+IN_TWO = """
+import os
+from pathlib import Path
+from tidemill.kernels.cache import KERNELS
+from tidemill.runtime.workers.warm_up import compile_in_two, warm_up
+
+def compiled():
+    called = [kernel for kernel in KERNELS if "dispatcher" in vars(kernel)]
+    rooms = [kernel.__module__.split(".")[1] for kernel in called for _ in kernel.stats.cache_misses]
+    return rooms.count("formats"), len(rooms) > 50
+
+compile_in_two(Path.cwd())
+print(*compiled())
+warm_up(Path.cwd())
+print(compiled()[0] < 10, list(Path.cwd().glob("tidemill-*")))
+compile_in_two(Path.cwd())
 """
 SHOW = """
 import importlib, sys
@@ -223,6 +263,50 @@ sys.stdin.read()
     assert cache.delete_unused(late) == ["after", "before"]
     assert len(list((tmp_path / "kernels" / "uses").iterdir())) == 1
     other.stdout.close()
+
+
+def test_processes_that_compile_for_different_types_keep_each_others_code(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(SUMS)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    types = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
+    command, pipe = [sys.executable, "-c", SUM_OF_TYPES], subprocess.PIPE
+    processes = [
+        subprocess.Popen([*command, name], env=environment, cwd=tmp_path, stdin=pipe, stdout=pipe, text=True)
+        for name in types
+    ]
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    for name, process in zip(types, processes, strict=True):
+        assert process.stdout is not None
+        assert process.stdout.read() == f"[({name!r}, 10.0)]\n1\n"
+        process.wait()
+        process.stdout.close()
+    done = subprocess.run(
+        [*command, *types], env=environment, cwd=tmp_path, input="", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"ready\n{[(name, 10.0) for name in types]}\n0\n", "all are loaded"
+
+
+def test_kernels_run_where_their_code_cannot_be_kept(tmp_path: Path) -> None:
+    """As on a full disk: a process cannot write more than some bytes to any file, or none."""
+    (tmp_path / "sums.py").write_text(SUMS)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for limit in (200, 1):
+        full = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        command = [sys.executable, "-B", "-c", full + SUM_OF_TYPES, "int64", "float64"]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, input="", capture_output=True, text=True)
+        assert done.stdout == "ready\n[('int64', 10.0), ('float64', 10.0)]\n2\n", (limit, done.stderr)
+
+
+@pytest.mark.slow
+def test_two_processes_compile_the_kernels_of_a_new_installation(tmp_path: Path) -> None:
+    """Those of formats in one, all others in the other; then all can be loaded."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", IN_TWO], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("0 True\nTrue []\n", "")
 
 
 def test_a_kernel_is_loaded_when_it_is_needed() -> None:

@@ -69,7 +69,7 @@ def test_spark_is_given_the_process_that_was_begun(early: subprocess.Popen[bytes
     place = listening(early, tmp_path)
     spark = Sparks(place)
     assert spark.parent_of_a_worker() == early.pid
-    assert not place.parent.exists()
+    assert not place.exists()
     assert early.stdin is not None
     early.stdin.close()  # it does not last by that any more
     assert spark.parent_of_a_worker() == early.pid
@@ -95,6 +95,33 @@ def test_it_ends_with_the_command(early: subprocess.Popen[bytes], tmp_path: Path
     early.stdin.close()
     assert early.wait(60) == 0
     assert not place.parent.exists()
+
+
+def test_what_waits_for_it_ends_with_it(early: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    place = listening(early, tmp_path)
+    early.send_signal(signal.SIGSTOP)  # it is still importing, so to speak
+    waiting = Sparks(place)
+    time.sleep(0.5)
+    early_daemon.end(early, place)
+    assert early.wait(60) == -signal.SIGKILL
+    assert waiting.process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
+    late = Sparks(place)
+    assert late.process.wait(60) == 0
+    place.parent.mkdir()  # another session
+    spark = Sparks(place)
+    assert spark.parent_of_a_worker() == spark.process.pid
+    spark.end()
+
+
+def test_it_is_not_ended_when_spark_has_it(early: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    place = listening(early, tmp_path)
+    spark = Sparks(place)
+    assert spark.parent_of_a_worker() == early.pid
+    early_daemon.end(early, place)
+    assert spark.parent_of_a_worker() == early.pid
+    spark.end()
+    early.wait(60)
 
 
 def test_it_ends_where_it_cannot_listen(tmp_path: Path) -> None:
@@ -146,6 +173,16 @@ server = spark.sparkContext._accumulatorServer.server_address
 stop_session(spark)
 print(os.path.exists(str(server)))
 """
+TWO_SESSIONS = """
+from tidemill.config import Settings
+from tidemill.runtime.spark.session import create_session, stop_session
+
+settings = Settings(master="local[1]", spark_conf={"spark.driver.memory": "512m", "spark.ui.enabled": "false"})
+stop_session(create_session(settings, workers=True))
+spark = create_session(settings, workers=True)
+print(spark.sparkContext.parallelize((1, 2), 1).map(lambda x: 2 * x).collect())
+stop_session(spark)
+"""
 
 
 @pytest.mark.slow
@@ -153,3 +190,9 @@ def test_a_session_uses_it_and_outlives_it() -> None:
     given = {**os.environ, "PYTHONHASHSEED": "5"}
     done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, env=given)
     assert done.stdout == "True True True\nFalse\n", (done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_a_session_after_one_that_never_used_it() -> None:
+    done = subprocess.run([sys.executable, "-c", TWO_SESSIONS], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[2, 4]\n", (done.stdout, done.stderr)

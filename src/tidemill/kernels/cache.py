@@ -147,7 +147,10 @@ def directory(path: str, module: str) -> str:
     kernels = opened()
     if kernels is None or not Path(path).is_file():
         return ""
-    place, there = kernels.claim(f"{module}-{key(path, module)}")
+    try:
+        place, there = kernels.claim(f"{module}-{key(path, module)}")
+    except OSError:
+        return ""
     if not there:
         _delete_unused_once()
     return str(place)
@@ -188,6 +191,11 @@ class Kernel:
 
     def __reduce__(self) -> str:
         return self._function.__qualname__
+
+    def is_new(self) -> bool:
+        """Whether no process has compiled it yet, and other processes can load what one compiles now."""
+        place = directory(self._function.__code__.co_filename, self._function.__module__)
+        return bool(place) and not any(f".{self._function.__name__}-" in file.name for file in Path(place).iterdir())
 
 
 KERNELS: list[Kernel] = []

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FunctionType
 from typing import Any
 
 import numba
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core import caching
 from numba.core.compiler_lock import global_compiler_lock
 
 __all__ = ["compiled", "global_compiler_lock"]
 
 
-class Locator(UserProvidedCacheLocator):  # type: ignore[misc]
+class Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]
     """Numba's way to ``CACHE_DIR``, without a folder of it for each place that the package is installed in.
 
     Machine code depends on the sources alone, so what one installation has compiled serves others on this machine.
@@ -29,6 +32,30 @@ class Locator(UserProvidedCacheLocator):  # type: ignore[misc]
         return ""
 
 
+class _Files(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """The files of one kernel, which processes that compile it for different types at once do not overwrite.
+
+    Numba reads the index, adds a type to it and writes it without any lock: of two types one would be lost, or found
+    with the machine code of the other.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep machine code; where nothing can be written, the next process compiles it again."""
+        with suppress(OSError), _locked(self._cache_path):
+            super().save(key, data)
+
+
+@contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """Alone in a directory among the processes that lock it."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
 def compiled(
     function: FunctionType, signatures: Sequence[Any], options: dict[str, Any], place: str
 ) -> Callable[..., Any]:
@@ -41,10 +68,11 @@ def compiled(
     place
         The directory where machine code is kept; ``""`` for none.
     """
-    before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
+    before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES, caching.IndexDataCacheFile
     numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = place, f"{__name__}.{Locator.__name__}"
+    caching.IndexDataCacheFile = _Files
     try:
         found: Callable[..., Any] = numba.njit(*signatures, **{**options, "cache": bool(place)})(function)
     finally:
-        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
+        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES, caching.IndexDataCacheFile = before
     return found

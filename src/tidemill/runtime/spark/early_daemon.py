@@ -7,6 +7,7 @@ to that process by a Unix socket, and lasts as long as it does.
 1. :func:`begin`, in the command: starts the process, which listens, imports, and waits.
 2. :func:`hand_over`, in what Spark starts: connects to it.
 3. :func:`take_over`, in the process begun: goes on as if Spark had started it; it ends if the command ends before.
+4. :func:`end`, in a command that ends before 3.: imports take long where kernels have to be compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from contextlib import suppress
 from pathlib import Path
 
 PLACE = "TIDEMILL_WORKER_DAEMON"
-"""The environment variable of Java, and so of what it starts, that has the path of the socket."""
+"""The environment variable of Java, and so of what it starts, that has the path of the socket.
+
+Its directory is there for as long as the command needs workers.
+"""
 
 EARLY = "--early"
 """The first argument of a process that was begun; Spark gives the name of a module."""
@@ -62,25 +66,38 @@ def hand_over() -> bool:
     Returns
     -------
     bool
-        False where there is none that takes them: this process has to be the parent of workers itself.
+        False where there is none that takes them: this process has to be the parent of workers itself. True also where
+        the command is ending, so that nobody needs a parent of workers.
     """
     place = os.environ.pop(PLACE, None)
     if place is None:
         return False
+    java, directory = os.getppid(), Path(place).parent
     given = json.dumps([sys.argv, dict(os.environ)]).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(place)
             socket.send_fds(connection, [len(given).to_bytes(_LENGTH_BYTES, "big")], range(_STREAMS))
             connection.sendall(given)
-            if connection.recv(1) != _TAKEN:
-                return False
+            taken = connection.recv(1) == _TAKEN
         except OSError:
-            return False
+            taken = False
+        if not taken:
+            return not directory.exists()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with suppress(OSError):
             connection.recv(1)
+    if os.getppid() != java:  # the command was killed, else it does this
+        shutil.rmtree(directory, ignore_errors=True)
     return True
+
+
+def end(process: subprocess.Popen[bytes], place: Path) -> None:
+    """End what :func:`begin` started at this path, its forks, and what waits for it, unless it has been taken over."""
+    if place.exists():
+        removed = place.parent.rename(place.parent.with_suffix(".ended"))
+        os.killpg(process.pid, signal.SIGKILL)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 def listen(place: str) -> socket.socket:
@@ -110,8 +127,6 @@ def take_over(listening: socket.socket) -> None:
         os._exit(0)
     connection, _ = listening.accept()
     place.unlink()
-    with suppress(OSError):
-        place.parent.rmdir()
     listening.close()
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
     with connection.makefile("rb") as given:

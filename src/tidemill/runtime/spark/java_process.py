@@ -170,7 +170,8 @@ class _Begun:
         if self._daemon is not None:
             with suppress(OSError):  # Spark starts one
                 seed = os.environ.get("PYTHONHASHSEED", "0")  # as PySpark gives it to workers
-                _daemon = early_daemon.begin(self._daemon, {**self._environment, "PYTHONHASHSEED": seed})
+                process = early_daemon.begin(self._daemon, {**self._environment, "PYTHONHASHSEED": seed})
+                _daemon = process, self._daemon
 
     def gateway(self) -> Any:
         """PySpark's gateway to the process, when it is ready; None when it has ended."""
@@ -193,7 +194,7 @@ class _Begun:
         atexit.unregister(self.end)
         if self._daemon is None:
             shutil.rmtree(self._directory, ignore_errors=True)
-        else:  # the parent of workers removes it when Spark has found it there
+        else:  # workers are needed for as long as it is there
             self._place.unlink()
             atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
         return gateway
@@ -204,8 +205,8 @@ def _ignore_sigint() -> None:
 
 
 _begun: _Begun | None = None
-_daemon: subprocess.Popen[bytes] | None = None
-"""The parent of workers; it ends with Java."""
+_daemon: tuple[subprocess.Popen[bytes], Path] | None = None
+"""The parent of workers, and where Spark is given it; it ends with Java."""
 
 
 def begin(conf: Mapping[str, str], ml: bool = True, workers: bool = False) -> None:
@@ -247,6 +248,8 @@ def connect(conf: Mapping[str, str], workers: bool = False) -> None:
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:
+        if _daemon is not None:  # this Java has stopped a session before
+            _daemon[1].parent.mkdir(mode=0o700, exist_ok=True)
         return
     begin(conf, workers=workers)
     begun, _begun = _begun, None
@@ -255,3 +258,9 @@ def connect(conf: Mapping[str, str], workers: bool = False) -> None:
     gateway = None if begun is None else begun.gateway()
     if gateway is not None:
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def end_waiting() -> None:
+    """End the parent of workers if it is not Spark's yet: Spark would not stop before it has one."""
+    if _daemon is not None:
+        early_daemon.end(*_daemon)

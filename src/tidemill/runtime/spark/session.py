@@ -30,6 +30,7 @@ from tidemill.runtime.spark.java_process import (
     JAVA_OPTIONS,
     connect,
     driver_java_options,
+    end_waiting,
     released_version,
 )
 from tidemill.zones import UTC
@@ -257,6 +258,7 @@ def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
 
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark; where Java has ended, reset PySpark's globals, so that it can start again."""
+    end_waiting()
     if not java_has_ended(spark.sparkContext):
         context: Any = spark.sparkContext
         server, context._accumulatorServer = context._accumulatorServer, None

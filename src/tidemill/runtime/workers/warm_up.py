@@ -6,13 +6,19 @@ that time is paid once, not by every new worker.
 
 from __future__ import annotations
 
+import io
+import os
 import pickle
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from tidemill.formats.csv.format import CsvFormat
+from tidemill.formats.standalone.standalone import OpenFormat
+from tidemill.formats.values.columns.blocks import parse_marked
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Node, Scan
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler, state_tables
@@ -44,6 +50,12 @@ i,l,d,s,n,day,at
 1,3,-0.25,"quoted ""text, with a comma",-7.00,2024-02-29,2024-02-29 10:11:12.5
 2,,,,,,
 """
+_OPTIONS = (("header", "true"),)
+_ROWS: list[dict[str, Any]] = [
+    {"i": 1, "l": 2, "d": 3.5, "s": "plain"},
+    {"i": 1, "l": 3, "d": -0.25, "s": "text"},
+    {"i": 2},
+]
 
 
 @dataclass(frozen=True)
@@ -53,8 +65,13 @@ class _Local:
     value: Program
 
 
-def warm_up() -> None:
-    """Run two epochs of a few views over three rows, and a merge, in a temporary directory.
+def warm_up(directory: Path | None = None) -> None:
+    """Run two epochs of a few views over three rows, and a merge.
+
+    Parameters
+    ----------
+    directory
+        Where temporary files are written, and deleted; where Python has them unless given.
 
     Raises
     ------
@@ -62,10 +79,40 @@ def warm_up() -> None:
         When temporary files cannot be written. Only speed depends on it.
     """
     every_function()
-    program = _program()
-    with tempfile.TemporaryDirectory(prefix="tidemill-") as place:
-        path = Path(place) / "rows.csv"
-        path.write_bytes(_DATA)
+    _run(directory, _program("csv", _OPTIONS), _DATA)
+
+
+def compile_in_two(directory: Path | None) -> None:
+    """Compile what :func:`warm_up` needs in two processes, where that has not been done on this machine.
+
+    A fork compiles the kernels of a reader, while this process compiles the others by reading rows that need none.
+    Parameters and errors are those of :func:`warm_up`.
+    """
+    if not parse_marked.is_new():
+        return
+    every_function()
+    reader = OpenFormat(CsvFormat(), _SCHEMA, dict(_OPTIONS))
+    fork = os.fork()
+    if fork == 0:
+        try:
+            reader.read(_DATA)
+        finally:
+            os._exit(0)  # what has failed is compiled by the other process afterwards
+    try:
+        file = io.BytesIO()
+        batch = pa.RecordBatch.from_pylist(_ROWS, _SCHEMA.to_arrow())
+        with pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+        _run(directory, _program("arrow"), file.getvalue())
+    finally:
+        os.waitpid(fork, 0)
+
+
+def _run(directory: Path | None, program: Program, data: bytes) -> None:
+    """Two epochs over one file, and a merge of each table."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-", dir=directory) as place:
+        path = Path(place) / "rows"
+        path.write_bytes(data)
         status = path.stat()
         split = Split("t", str(path), 0, status.st_size, status.st_size, status.st_mtime_ns)
         store = RunStore(Objects(place), Path(place))
@@ -93,10 +140,10 @@ def _epoch(plan: EpochPlan, supersteps: int, split: Split) -> list[Run]:
     return runs
 
 
-def _program() -> Program:
+def _program(format_: str, options: tuple[tuple[str, str], ...] = ()) -> Program:
     """A stored aggregate, one that is read by another, and plain rows."""
     errors = multiset_table("errors", STORED_ERRORS.types, 1)
-    source = TableSource("t", "t", "csv", _SCHEMA, (("header", "true"),), None, ("", ""), errors)
+    source = TableSource("t", "t", format_, _SCHEMA, options, None, ("", ""), errors)
     scan = Scan("t", _SCHEMA.fields)
     calls = (
         AggregateCall("count", None, pa.int64(), False),

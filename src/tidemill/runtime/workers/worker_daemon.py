@@ -14,6 +14,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from tidemill.runtime.spark.early_daemon import EARLY, hand_over, listen, take_over
 
@@ -31,18 +32,22 @@ def keep_freed_memory() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
 
 
-def preload() -> None:
-    """Import what tasks need and run it once. Starts no thread: threads do not survive a fork."""
+def preload(directory: Path | None) -> None:
+    """Import what tasks need and run it once, with temporary files in a directory.
+
+    Starts no thread: threads do not survive a fork.
+    """
     gc.disable()  # imports make no garbage that is worth a search
     import pyarrow as pa
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     from tidemill.errors import TidemillError
-    from tidemill.runtime.workers.warm_up import warm_up
+    from tidemill.runtime.workers.warm_up import compile_in_two, warm_up
 
     with contextlib.suppress(OSError, TidemillError):
-        warm_up()
+        compile_in_two(directory)
+        warm_up(directory)
     gc.collect()
     gc.set_threshold(_COLLECT_AFTER)
     gc.enable()
@@ -66,7 +71,7 @@ def main(place: str | None) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     keep_freed_memory()
     listening = None if place is None else listen(place)
-    preload()
+    preload(None if place is None else Path(place).parent)
     if listening is not None:
         take_over(listening)
     from pyspark import daemon

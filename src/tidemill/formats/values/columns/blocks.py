@@ -250,18 +250,19 @@ def parse_fields(buf, starts, ends, quote, trim, null_text, plan, addresses, tot
     scratch = np.uint64(memory.ctypes.data)
     lanes = lanes_apply(buf, quote, null_text)
     room = carray(pointer_to(scratch), _ROOM, np.uint64)
-    code = plan[0, CODE]
+    slot = np.int64(0)  # not a literal, for which what it calls would be compiled once more
+    code = plan[slot, CODE]
     narrow = code < INT64
     for base in range(0, starts.size, BLOCK):
         stop = min(base + BLOCK, starts.size)
         begins, stops = starts[base:stop], ends[base:stop]
         status = carray(pointer_to(addresses[0, STATUS] + np.uint64(base)), (stop - base,), np.uint8)
         out = scratch + _WIDE if narrow else addresses[0, OUT] + np.uint64(base * _width(code))
-        undecided = _lanes(buf, begins, stops, plan, 0, room, out, status) if lanes else np.int64(-1)
+        undecided = _lanes(buf, begins, stops, plan, slot, room, out, status) if lanes else np.int64(-1)
         if undecided != 0:
             in_lanes = undecided > 0
             _one_by_one(
-                buf, begins, stops, quote, trim, null_text, plan, addresses, totals, 0, in_lanes, out, status, base
+                buf, begins, stops, quote, trim, null_text, plan, addresses, totals, slot, in_lanes, out, status, base
             )
         if narrow:
             _narrow(code, carray(pointer_to(out), (stop - base,), np.int64), addresses[0, OUT], base)
