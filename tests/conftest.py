@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from commands import Finished, here
 from mill_factory import MillFactory
-from tidemill.cli import progress_display
+from tidemill.cli.run import progress_display
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.spark.session import create_session

@@ -30,8 +30,9 @@ from commands import Finished, tidemill
 from mill_factory import MillFactory
 from tidemill.__main__ import command_of
 from tidemill.cli import commands as cli
-from tidemill.cli import progress_display, query_view
-from tidemill.cli.plain_query import plain_arguments
+from tidemill.cli.query import query_view
+from tidemill.cli.query.plain_query import plain_arguments
+from tidemill.cli.run import progress_display
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot

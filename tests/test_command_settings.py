@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from commands import here
-from tidemill.cli.settings import parse_setting, settings, settings_of_both
+from tidemill.cli.run.settings import parse_setting, settings, settings_of_both
 from tidemill.cli.settings_page import page
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError

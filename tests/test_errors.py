@@ -103,7 +103,7 @@ def test_numbers_are_in_the_range_of_their_room() -> None:
             "task/epoch_task.py",
             "task/task.py",
             "pipelines.py",
-            "runtime/catalog/datasets.py",
+            "runtime/catalog/changes/datasets.py",
             "runtime/epoch/background.py",
             "runtime/epoch/statements.py",
             "runtime/epoch/turns.py",

@@ -335,7 +335,7 @@ def test_commands_load_what_they_need_alone() -> None:
     """``tidemill --help`` and completion answer at once; to read a view takes neither Spark nor a kernel."""
     for module, heavy in (
         ("tidemill.cli.commands", {"numba", "pandas", "pyspark", "duckdb"}),
-        ("tidemill.cli.querying", {"numba", "pandas", "pyspark", "duckdb", "httpx", "sqlglot", "typer"}),
+        ("tidemill.cli.query.querying", {"numba", "pandas", "pyspark", "duckdb", "httpx", "sqlglot", "typer"}),
     ):
         program = f"import sys, {module}; print(sorted({heavy} & {{*sys.modules}}))"
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -15,8 +15,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidemill.cli import output
-from tidemill.cli.change_table import as_text
+from tidemill.cli.query import output
+from tidemill.cli.query.change_table import as_text
 from tidemill.errors import TidemillError
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tidemill.cli.progress_display import Display
+from tidemill.cli.run.progress_display import Display
 from tidemill.runtime.epoch.report import EpochReport
 
 DAY = datetime.timedelta(days=1)

@@ -17,7 +17,7 @@ _UNWRITTEN = 120
 
 def command_of(arguments: list[str]) -> Callable[[], None]:
     """What is to be done, with all that it needs imported."""
-    from tidemill.cli.plain_query import plain_arguments
+    from tidemill.cli.query.plain_query import plain_arguments
 
     plain = plain_arguments(arguments)
     if plain is None:
@@ -25,9 +25,9 @@ def command_of(arguments: list[str]) -> Callable[[], None]:
 
         return commands.main
     _import_numpy()
-    from tidemill.cli import querying  # noqa: F401
     from tidemill.cli.ending import with_errors_told
-    from tidemill.cli.query_view import query
+    from tidemill.cli.query import querying  # noqa: F401
+    from tidemill.cli.query.query_view import query
 
     return partial(with_errors_told, partial(query, **plain))
 

@@ -24,7 +24,7 @@ from tidemill.plan.catalyst.frames import description
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.statements import CreateView
 from tidemill.runtime.catalog.adaptors import new_adaptor
-from tidemill.runtime.catalog.declaration import Declaration
+from tidemill.runtime.catalog.changes.declaration import Declaration
 from tidemill.runtime.epoch.awaited import is_awaited
 from tidemill.runtime.epoch.background import Background
 from tidemill.runtime.epoch.coordinator import Coordinator

@@ -35,8 +35,8 @@ from tidemill.plan.sql.statements import Source, words
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
-    from tidemill.runtime.catalog.datasets import Dataset
-    from tidemill.runtime.catalog.declaration import Declaration
+    from tidemill.runtime.catalog.changes.datasets import Dataset
+    from tidemill.runtime.catalog.changes.declaration import Declaration
 
 __all__ = ["create_table", "materialized_view", "read", "sql", "table", "udf"]
 
@@ -84,7 +84,7 @@ def materialized_view(
     """
 
     def declare(function: Callable[[], object]) -> Callable[[], object]:
-        from tidemill.runtime.catalog.datasets import Dataset, add_dataset
+        from tidemill.runtime.catalog.changes.datasets import Dataset, add_dataset
 
         if not callable(function):
             raise TidemillError(
@@ -115,7 +115,7 @@ def sql(text: str) -> Any:
         TM2001 when it cannot be split into statements, TM2003 for a statement that declares nothing, TM7026
         outside a pipeline.
     """
-    from tidemill.runtime.catalog.datasets import current_resolver
+    from tidemill.runtime.catalog.changes.datasets import current_resolver
 
     sources = statements.split_script(text)
     if sources and words(sources[0].text, 1)[0][0] in READING:
@@ -161,7 +161,7 @@ def read(name: str) -> Any:
         TM7021 when there is none of this name, TM7022 when views read each other in a circle, TM7026 outside a
         pipeline.
     """
-    from tidemill.runtime.catalog.datasets import current_resolver
+    from tidemill.runtime.catalog.changes.datasets import current_resolver
 
     return current_resolver().read(name)
 

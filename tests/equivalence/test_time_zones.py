@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from local_jobs import local
-from tidemill.cli import output
-from tidemill.cli.querying import answer, follow
+from tidemill.cli.query import output
+from tidemill.cli.query.querying import answer, follow
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.values.columns.time_options import time_patterns

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tidemill.cli import output
+from tidemill.cli.query import output
 from tidemill.mill import Mill
 
 QUERY = (

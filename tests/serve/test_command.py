@@ -22,10 +22,10 @@ from serving import Served, wait_until
 
 import tidemill as tm
 from commands import here
-from tidemill.cli.change_table import as_text
-from tidemill.cli.output import write_parts
-from tidemill.cli.querying import answer
-from tidemill.cli.remote import follow
+from tidemill.cli.query.change_table import as_text
+from tidemill.cli.query.output import write_parts
+from tidemill.cli.query.querying import answer
+from tidemill.cli.query.remote import follow
 from tidemill.serve.client.client import connect
 
 ServeFactory = Callable[..., Served]

@@ -15,7 +15,7 @@ import pytest
 from sinking import Counted, plain, wait_until, weighted
 
 from full_disk import Disk
-from tidemill.cli.running import create_from
+from tidemill.cli.run.running import create_from
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.sinks import Sink
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemill.cli import output
 from tidemill.cli.demo import demo
 from tidemill.cli.ending import with_errors_told
 from tidemill.cli.exchange import exchange
+from tidemill.cli.query import output
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
 from tidemill.serve.access.settings import ServerSettings
@@ -76,13 +76,13 @@ def run(
 
     The script is compared with what the root has; all that it changes is carried out, or nothing.
     """
-    from tidemill.cli.java_start import begin_java
-    from tidemill.cli.settings import settings
+    from tidemill.cli.run.java_start import begin_java
+    from tidemill.cli.run.settings import settings
 
     check_pipeline(pipeline)
     chosen = begin_java(settings(master, epoch_bytes, _assignments(mode, given)), ml=pipeline.suffix == ".py")
-    from tidemill.cli.progress_display import Display
-    from tidemill.cli.running import create_from, open_mill, plan_script, run_mill, summary_of
+    from tidemill.cli.run.progress_display import Display
+    from tidemill.cli.run.running import create_from, open_mill, plan_script, run_mill, summary_of
 
     display = Display(log=log)
     with display.reporting():
@@ -150,8 +150,8 @@ def serve(
     prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
 ) -> None:
     """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
-    from tidemill.cli.java_start import begin_serving
-    from tidemill.cli.settings import settings_of_both
+    from tidemill.cli.run.java_start import begin_serving
+    from tidemill.cli.run.settings import settings_of_both
     from tidemill.serve.service.freed_memory import use_one_allocator
 
     use_one_allocator()
@@ -177,7 +177,7 @@ def serve(
     server = dataclasses.replace(options, **assigned)
     server.check()
     begin_serving(chosen)
-    from tidemill.cli.running import create_from, open_mill, summary_of
+    from tidemill.cli.run.running import create_from, open_mill, summary_of
     from tidemill.serve.running import serve as run_server
 
     with open_mill(root, chosen) as mill:
@@ -234,8 +234,8 @@ def trade(
 ) -> None:
     """Run strategies that follow views of an order book: over a trace, or live at an exchange with a server's views."""
     from tidemill.algos.account import Limits
-    from tidemill.cli import remote
-    from tidemill.cli.settings import settings
+    from tidemill.cli.query import remote
+    from tidemill.cli.run.settings import settings
     from tidemill.cli.trade import back_test, check_place, policy_of, trade_live
 
     check_place(trace, exchange_at, server)
@@ -263,7 +263,7 @@ def query(
 
     Without a server SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
     """
-    from tidemill.cli import query_view
+    from tidemill.cli.query import query_view
 
     query_view.query(statement, root, server, format_, epoch, master)
 
@@ -277,9 +277,9 @@ def sql(
     master: Master = None,
 ) -> None:
     """Execute a statement in a running server, or in a root that no mill has open."""
-    from tidemill.cli import remote
-    from tidemill.cli.query_view import write_answer
-    from tidemill.cli.running import execute_in_root
+    from tidemill.cli.query import remote
+    from tidemill.cli.query.query_view import write_answer
+    from tidemill.cli.run.running import execute_in_root
 
     output.check_format(format_)
     client = remote.server_for(root, server)
@@ -299,8 +299,8 @@ def tail(
     format_: Format = "table",
 ) -> None:
     """Print a view's changes epoch by epoch; follows for as long as a mill or server is running."""
-    from tidemill.cli import querying, remote
-    from tidemill.cli.change_table import as_text, in_order
+    from tidemill.cli.query import querying, remote
+    from tidemill.cli.query.change_table import as_text, in_order
 
     output.check_format(format_)
     client = remote.server_for(root, server)
@@ -328,19 +328,19 @@ def explain(
 ) -> None:
     """Show the incremental plan of every view of a script or pipeline, or of a query, without running it."""
     if root is None and server is None:
-        from tidemill.cli.java_start import begin_java
-        from tidemill.cli.settings import settings
+        from tidemill.cli.run.java_start import begin_java
+        from tidemill.cli.run.settings import settings
 
         script = Path(pipeline)
         check_pipeline(script)
         chosen = begin_java(settings(master), ml=script.suffix == ".py")
-        from tidemill.cli.running import explain_script
+        from tidemill.cli.run.running import explain_script
 
         for name, text in explain_script(script, chosen):
             typer.echo(f"{name}\n{text}\n")
         return
-    from tidemill.cli import querying, remote
-    from tidemill.cli.query_view import write_answer
+    from tidemill.cli.query import querying, remote
+    from tidemill.cli.query.query_view import write_answer
 
     client = remote.server_for(root, server)
     if client is not None:

@@ -45,9 +45,9 @@ def demo(
 
     Ends with a summary, and the check that the views were the books of the exchange at every epoch.
     """
-    from tidemill.cli.java_start import begin_java
-    from tidemill.cli.progress_display import Display
-    from tidemill.cli.running import open_mill
+    from tidemill.cli.run.java_start import begin_java
+    from tidemill.cli.run.progress_display import Display
+    from tidemill.cli.run.running import open_mill
     from tidemill.cli.trade import strategies_of
     from tidemill.demo.running import Demo
     from tidemill.demo.screen import Lines, Screen, summary

@@ -18,8 +18,8 @@ from tidemill.algos.report import report_of
 from tidemill.algos.runner import Runner
 from tidemill.algos.strategies.registry import make_strategy
 from tidemill.algos.strategy import Strategy
-from tidemill.cli.java_start import begin_java
-from tidemill.cli.running import open_mill
+from tidemill.cli.run.java_start import begin_java
+from tidemill.cli.run.running import open_mill
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.exchange.policy import Policy

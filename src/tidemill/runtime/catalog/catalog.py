@@ -63,7 +63,7 @@ class View:
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
     from these. Both are found once, when the view is created (``runtime/catalog/view_plans.py``). ``paused`` is set
-    while it is not maintained (``runtime/catalog/pauses.py``), ``coming`` if it was being replaced when it was
+    while it is not maintained (``runtime/catalog/changes/pauses.py``), ``coming`` if it was being replaced when it was
     paused: it is built so when it is resumed.
     """
 

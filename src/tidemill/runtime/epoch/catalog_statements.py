@@ -19,15 +19,11 @@ from tidemill.plan.sql.statements import (
     CreateView,
     Statement,
 )
-from tidemill.runtime.catalog import (
-    adaptor_changes,
-    changes,
-    sink_changes,
-    small_tables,
-)
+from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.adaptors import Adaptor
 from tidemill.runtime.catalog.catalog import Catalog
-from tidemill.runtime.catalog.declaration import Declaration
+from tidemill.runtime.catalog.changes import adaptor_changes, definitions, sink_changes
+from tidemill.runtime.catalog.changes.declaration import Declaration
 from tidemill.runtime.catalog.view_plans import with_names, with_read_plans
 from tidemill.runtime.epoch.mill_state import MillState
 from tidemill.runtime.epoch.turns import Ticket, Turns
@@ -95,22 +91,22 @@ class CatalogStatements(MillState):
     # -- statements ---------------------------------------------------------------------------------
 
     def create_table(self, statement: CreateTable) -> None:
-        """Add a table. Errors as :func:`~tidemill.runtime.catalog.changes.with_table`."""
+        """Add a table. Errors as :func:`~definitions.with_table`."""
         with self.turn():
-            self._adopt(changes.with_table(self.catalog, statement, self.version.epoch, self._root.allowed))
+            self._adopt(definitions.with_table(self.catalog, statement, self.version.epoch, self._root.allowed))
 
     def alter_table(self, statement: AlterTable) -> None:
-        """Pause, resume or change a table. Errors as :func:`~tidemill.runtime.catalog.changes.altered`."""
+        """Pause, resume or change a table. Errors as :func:`~definitions.altered`."""
         with self.turn():
-            self._adopt(changes.altered(self.catalog, statement, self._root.allowed))
+            self._adopt(definitions.altered(self.catalog, statement, self._root.allowed))
 
     def alter_view(self, statement: AlterView) -> None:
-        """Pause, resume or change a view. Errors as :func:`~tidemill.runtime.catalog.changes.altered_view`."""
+        """Pause, resume or change a view. Errors as :func:`~definitions.altered_view`."""
         with self.turn():
-            self._adopt(changes.altered_view(self.catalog, statement, self.version.epoch, self._intake.admitted()))
+            self._adopt(definitions.altered_view(self.catalog, statement, self.version.epoch, self._intake.admitted()))
 
     def create_sink(self, statement: CreateSink) -> None:
-        """Add a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.with_sink`; TM8213 for a place in use."""
+        """Add a sink. Errors as :func:`~sink_changes.with_sink`; TM8213 for a place in use."""
         with self.turn():
             found = sink_changes.with_sink(self.catalog, statement, self.version.epoch, self._root.allowed)
             if found is not self.catalog:
@@ -118,18 +114,18 @@ class CatalogStatements(MillState):
             self._adopt(found)
 
     def alter_sink(self, statement: AlterSink) -> None:
-        """Pause, resume or change a sink. Errors as :func:`~tidemill.runtime.catalog.sink_changes.altered_sink`."""
+        """Pause, resume or change a sink. Errors as :func:`~sink_changes.altered_sink`."""
         with self.turn():
             self._adopt(sink_changes.altered_sink(self.catalog, statement, self._root.allowed))
             self.deliveries.retry(self.catalog.sinks[statement.name])
 
     def create_adaptor(self, adaptor: Adaptor, may_replace: bool) -> None:
-        """Add an adaptor. Errors as :func:`~tidemill.runtime.catalog.adaptor_changes.with_adaptor`."""
+        """Add an adaptor. Errors as :func:`~adaptor_changes.with_adaptor`."""
         with self.turn():
             self._adopt(adaptor_changes.with_adaptor(self.catalog, adaptor, may_replace))
 
     def drop_adaptor(self, name: str) -> None:
-        """Remove an adaptor. Errors as :func:`~tidemill.runtime.catalog.adaptor_changes.without_adaptor`."""
+        """Remove an adaptor. Errors as :func:`~adaptor_changes.without_adaptor`."""
         with self.turn():
             self._adopt(adaptor_changes.without_adaptor(self.catalog, name))
 
@@ -149,13 +145,13 @@ class CatalogStatements(MillState):
         with self.turn():
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
-            root = changes.checked_root(self.catalog, statement, frame, self.plan)
-            self._adopt(changes.with_view(self.catalog, statement, root, self.version.epoch, statement.or_replace))
+            root = definitions.checked_root(self.catalog, statement, frame, self.plan)
+            self._adopt(definitions.with_view(self.catalog, statement, root, self.version.epoch, statement.or_replace))
 
     def repeats(self, statement: Statement) -> bool:
         """Whether a CREATE repeats what exists; limits of a table are changed to those that it gives."""
         if isinstance(statement, CreateTable):
-            limits = changes.changed_limits(self.catalog, statement)
+            limits = definitions.changed_limits(self.catalog, statement)
             if limits:
                 self.alter_table(AlterTable(statement.name, limits))
             return limits is not None
@@ -166,7 +162,7 @@ class CatalogStatements(MillState):
             return repeated is not None
         if not isinstance(statement, CreateView) or statement.or_replace or not self.has_view(statement):
             return False
-        changed = changes.changed_properties(self.catalog, statement)
+        changed = definitions.changed_properties(self.catalog, statement)
         if changed:
             self.alter_view(AlterView(statement.name, properties=changed))
         return True
@@ -174,7 +170,7 @@ class CatalogStatements(MillState):
     def has_view(self, statement: CreateView) -> bool:
         """Whether a view of this name, query (or plan) and properties is there already."""
         view = self.catalog.views.get(statement.name)
-        return view is not None and changes.is_view(view, self.plan, statement)
+        return view is not None and definitions.is_view(view, self.plan, statement)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state, or a sink. Errors as :meth:`Catalog.without`, :func:`without_sink`."""
@@ -247,7 +243,7 @@ class CatalogStatements(MillState):
             for table in sorted(read_again):
                 self._intake.pin(table)
                 gone += self._intake.add_history(table, view.created_at_epoch, view.group)
-            self._warn(*changes.checked_history(view, gone))
+            self._warn(*definitions.checked_history(view, gone))
         self._not_begun = (self._not_begun & catalog.all_views.keys()) | {v.name for v in new}
         self._intake.keep_history(catalog.histories())
         self._change(self._noting_complete(catalog))

@@ -23,11 +23,8 @@ from tidemill.config import RESIDENT, Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.observing import ADMIT, EPOCH, LIST, RUN, SEAL
-from tidemill.runtime.catalog import (
-    evolution,
-    pauses,
-    replacements,
-)
+from tidemill.runtime.catalog import replacements
+from tidemill.runtime.catalog.changes import evolution, pauses
 from tidemill.runtime.catalog.initialising import without_history
 from tidemill.runtime.durability.expired_state import expired_state
 from tidemill.runtime.epoch.admission import Admission

@@ -23,7 +23,7 @@ from tidemill.plan.rules import rewrite
 from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.assemblers import Assemblers
 from tidemill.runtime.catalog.catalog import Catalog
-from tidemill.runtime.catalog.explained import explained, explained_beside
+from tidemill.runtime.catalog.changes.explained import explained, explained_beside
 from tidemill.runtime.catalog.initialising import initialising
 from tidemill.runtime.catalog.stored_tables import stored_tables
 from tidemill.runtime.catalog.view_plans import with_read_plans

@@ -110,7 +110,7 @@ class Table:
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
     their order, and are kept from its creation after epoch ``created_at_epoch`` on, whether or not a view reads it; so
     are those of one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files;
-    ``added`` are those that it got later (``runtime/catalog/evolution.py``). Texts without a zone are times of
+    ``added`` are those that it got later (``runtime/catalog/changes/evolution.py``). Texts without a zone are times of
     ``time_zone``, unless the option ``timeZone`` names another. While it is ``paused`` none of its rows are admitted.
     ``bounds`` say where the partitions of its topics begin and end (``connectors/kafka/topics.py``).
     """

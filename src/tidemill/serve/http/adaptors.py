@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
-from tidemill.runtime.catalog.adaptor_changes import FORMAT, users_of
 from tidemill.runtime.catalog.adaptors import version_of
 from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.catalog.changes.adaptor_changes import FORMAT, users_of
 from tidemill.serve.http.callers import ADMIN, WITH_TOKEN, CallerRole, Served
 from tidemill.serve.http.models import AdaptorBody, AdaptorCreated, AdaptorDescription, AdaptorList, Executed
 from tidemill.serve.http.names import DECODED

@@ -12,7 +12,7 @@ from tidemill.plan.explain.texts import QUERY, explain
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
-from tidemill.runtime.catalog.declaration import Declaration
+from tidemill.runtime.catalog.changes.declaration import Declaration
 from tidemill.runtime.catalog.view_plans import with_names
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 

@@ -29,9 +29,11 @@ from tidemill.plan.sql.statements import (
     Drop,
     Source,
 )
-from tidemill.runtime.catalog import replacements, sink_changes
+from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog, View
-from tidemill.runtime.catalog.changes import (
+from tidemill.runtime.catalog.changes import sink_changes
+from tidemill.runtime.catalog.changes.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.catalog.changes.definitions import (
     altered,
     altered_view,
     changed_limits,
@@ -40,7 +42,6 @@ from tidemill.runtime.catalog.changes import (
     with_table,
     with_view,
 )
-from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
 from tidemill.sources.locations.allowed_paths import AllowedPaths
 
 

@@ -22,9 +22,10 @@ from tidemill.plan.algebra.nodes import Node, Project
 from tidemill.plan.rules import rewrite
 from tidemill.plan.sql.empty_sums import zero_for_empty
 from tidemill.plan.sql.statements import AlterTable, AlterView, CreateTable, CreateView
-from tidemill.runtime.catalog import pauses, replacements
-from tidemill.runtime.catalog.adaptor_changes import resolved
+from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import NEXT, Catalog, View
+from tidemill.runtime.catalog.changes import pauses
+from tidemill.runtime.catalog.changes.adaptor_changes import resolved
 from tidemill.runtime.tables.table_options import alterable
 from tidemill.schema import quoted
 from tidemill.sources.locations.allowed_paths import AllowedPaths

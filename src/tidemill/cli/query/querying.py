@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from tidemill.cli.output import shown_in
+from tidemill.cli.query.output import shown_in
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.simple_select import SimpleSelect, apply_select, parse_select
 from tidemill.runtime.read.snapshot import Snapshot, first_rows
@@ -45,9 +45,9 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
         case Describe(name):
             return iter((snapshot.describe(name),))
         case Explain(query):
-            from tidemill.cli.settings import settings
+            from tidemill.cli.run.settings import settings
             from tidemill.config import Settings
-            from tidemill.runtime.catalog.explained import explain_query
+            from tidemill.runtime.catalog.changes.explained import explain_query
             from tidemill.runtime.root import look_at
             from tidemill.runtime.spark.session import session
             from tidemill.sources.locations.allowed_paths import AllowedPaths
@@ -70,7 +70,7 @@ def _selected(snapshot: Snapshot, select: SimpleSelect, epoch: int | None) -> It
 
 def _computed(snapshot: Snapshot, query: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
     """The answer of Spark."""
-    from tidemill.cli.settings import settings
+    from tidemill.cli.run.settings import settings
     from tidemill.runtime.read.view_frame import fetch, query_views
     from tidemill.runtime.spark.session import session
 

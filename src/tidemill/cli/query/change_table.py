@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.cli.far_years import values_of
-from tidemill.cli.output import aligned, shown_columns
+from tidemill.cli.query.far_years import values_of
+from tidemill.cli.query.output import aligned, shown_columns
 from tidemill.schema import WEIGHT
 
 _UPDATED = "±1"

@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 import pyarrow.csv
 
-from tidemill.cli.far_years import values_of
+from tidemill.cli.query.far_years import values_of
 from tidemill.errors import TidemillError, nearest
 from tidemill.zones import UTC
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidemill.cli.output import shown_in
+from tidemill.cli.query.output import shown_in
 from tidemill.errors import TidemillError
 from tidemill.serve.stored.addresses import served_at
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidemill import pipelines
-from tidemill.cli.settings import settings
+from tidemill.cli.run.settings import settings
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.sql.statement_words import check_script
@@ -21,9 +21,9 @@ from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from tidemill.cli.progress_display import Display
+    from tidemill.cli.run.progress_display import Display
     from tidemill.mill import Mill
-    from tidemill.runtime.catalog.declaration import Change, Declaration
+    from tidemill.runtime.catalog.changes.declaration import Change, Declaration
 
 _POLL_SECONDS = 0.2
 
@@ -144,7 +144,7 @@ def _declare(declaration: Declaration, path: Path, may_replace: bool, may_drop: 
 
 def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, may_drop: bool) -> list[str]:
     """The changes that a script would make, a line each. The root need not exist, and may be in use."""
-    from tidemill.runtime.catalog.declaration import Declaration
+    from tidemill.runtime.catalog.changes.declaration import Declaration
     from tidemill.runtime.spark.session import session
     from tidemill.sources.locations.allowed_paths import AllowedPaths
     from tidemill.state.versions.objects import Objects

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tidemill.cli import output
+from tidemill.cli.query import output
 from tidemill.plan.sql.simple_select import parse_select
 
 
@@ -47,10 +47,10 @@ def query(
     Raises
     ------
     TidemillError
-        TM7002 for another format; as :func:`~tidemill.cli.querying.answer` and
-        :func:`~tidemill.cli.remote.server_for`.
+        TM7002 for another format; as :func:`~tidemill.cli.query.querying.answer` and
+        :func:`~tidemill.cli.query.remote.server_for`.
     """
-    from tidemill.cli import querying, remote
+    from tidemill.cli.query import querying, remote
 
     if "pandas" not in sys.modules:
         _leave_pandas_out()
