@@ -101,7 +101,7 @@ dbt: $(STAMP)  ## the adapter of dbt with dbt itself, in an environment of its o
 	TIDEMILL_DBT=$(abspath $(DBT)) $(BIN)/python -m pytest --timeout 1800 tests/integrations/test_dbt.py
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
-	PYTHONPATH=. $(BIN)/python tests/runtime/large_file.py
+	PYTHONPATH=. $(BIN)/python tests/runtime/tables/large_file.py
 
 data: $(DATA)/flights.csv
 

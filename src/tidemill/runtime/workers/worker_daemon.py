@@ -32,7 +32,7 @@ def keep_freed_memory() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
 
 
-def preload(directory: Path | None) -> None:
+def preload(directory: Path | None = None) -> None:
     """Import what tasks need and run it once, with temporary files in a directory.
 
     Starts no thread: threads do not survive a fork.

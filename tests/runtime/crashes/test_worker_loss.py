@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from job_status import failed_tasks, jobs_so_far
 
+from job_status import failed_tasks, jobs_so_far
 from python_workers import kill_workers, workers
 from tidemill.mill import Mill
 

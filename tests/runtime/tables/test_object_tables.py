@@ -168,7 +168,7 @@ def test_objects_without_a_mill(spark: SparkSession, s3: Any, proxy: S3Proxy) ->
 
 def test_the_example(mill_factory: Callable[..., Mill], endpoint: str) -> None:
     """Three batches of 200 readings of six sensors, two in each room, one batch an object."""
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "s3" / "run.py"))
+    example = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "s3" / "run.py"))
     found = example["rooms"](endpoint, 3, mill_factory())
     readings = [(("kitchen", "cellar", "attic")[i % 6 % 3], i % 30) for _ in range(3) for i in range(200)]
     expected = {}

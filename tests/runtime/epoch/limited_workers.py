@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from job_status import failed_tasks
 from pyarrow import csv
 from pyspark.sql import SparkSession
 
 import tidemill as tm
+from job_status import failed_tasks
 from tidemill.testing import difference
 
 MEMORY_BYTES = 4 << 20

@@ -1,8 +1,8 @@
 """Golden roots: small roots that a version of Tidemill wrote, one for each version of the format on disk.
 
-``python tests/runtime/golden_root.py`` writes that of the present version to ``tests/runtime/golden/``. It is run
-before the version goes up, and what it has written is never changed afterwards (``docs/on-disk-format.md``). So tables,
-views and data below must not change either, as long as a root that has them is to be read.
+``python tests/runtime/durability/golden_root.py`` writes that of the present version to ``golden/`` beside it. It is
+run before the version goes up, and what it has written is never changed afterwards (``docs/on-disk-format.md``). So
+tables, views and data below must not change either, as long as a root that has them is to be read.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 @pytest.mark.slow
 def test_hosts_that_share_nothing_but_the_root(tmp_path: Path) -> None:
     script = Path(__file__).with_name("two_hosts.py")
-    places = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
+    places = os.pathsep.join([str(script.parents[3]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": places},

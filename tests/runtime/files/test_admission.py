@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_status import jobs_so_far
 
+from job_status import jobs_so_far
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.files import file_progress

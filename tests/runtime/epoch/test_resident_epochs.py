@@ -19,10 +19,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from job_status import jobs_so_far
 from pyspark.sql import SparkSession
 from resident_process import VIEWS
 
+from job_status import jobs_so_far
 from mill_factory import MillFactory
 from python_workers import kill_workers
 from resident_mill import stage_of, wait_for_tasks
@@ -418,7 +418,7 @@ def test_several_partitions_with_exchanges(spark: SparkSession, tmp_path: Path, 
     After every epoch views are what Spark says of the same files.
     """
     script, epochs = Path(__file__).with_name("resident_process.py"), 5 if "TIDEMILL_CHAOS" in os.environ else 3
-    tests = script.parent.parent
+    tests = script.parents[2]
     places = os.pathsep.join([str(tests), str(tests.parent), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, str(script), str(tmp_path), str(seed), str(epochs), where],

@@ -536,6 +536,6 @@ def test_a_root_in_s3(spark: SparkSession, endpoint: str, tmp_path: Path, monkey
 
 
 def test_the_example(spark: SparkSession, mill_factory: MillFactory, tmp_path: Path) -> None:
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark_stream.py"))
+    example = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "spark_stream.py"))
     given, found = example["follow"](spark, mill_factory(), tmp_path / "work", batches=2)
     assert found == given

@@ -124,7 +124,7 @@ def test_keys_static_tables_and_watermarks(mill_factory: MillFactory) -> None:
 
 
 def test_the_example_of_the_documentation(mill_factory: MillFactory) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "sources.md").read_text()
     begin = text.index("CREATE TABLE orders (id BIGINT, price DECIMAL(9,2), name STRING")
     mill = local(mill_factory())
     mill.sql(text[begin : text.index(";", begin)])

@@ -375,7 +375,7 @@ def test_crash_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: in
 
 
 def test_the_example(mill_factory: MillFactory) -> None:
-    path = Path(__file__).parents[2] / "examples" / "sensors.py"
+    path = Path(__file__).parents[3] / "examples" / "sensors.py"
     found = importlib.util.spec_from_file_location("sensors", path)
     assert found is not None and found.loader is not None
     example = importlib.util.module_from_spec(found)
