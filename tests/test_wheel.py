@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pyspark
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,6 +35,7 @@ def sources() -> list[str]:
     return [name for name in found if (ROOT / name).exists()]
 
 
+@pytest.mark.slow
 def test_a_pipeline_from_the_wheel(tmp_path: Path) -> None:
     copy = tmp_path / "source"  # setuptools writes beside pyproject.toml
     for name in sources():

@@ -127,6 +127,7 @@ def test_the_example_of_the_page(mill_factory: MillFactory, tmp_path: Path) -> N
     assert not runner.error and runner.account.fills
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_command_and_its_reports(tmp_path: Path) -> None:
     trace = trace_in(tmp_path, 1000)

@@ -131,6 +131,7 @@ def mill(mill_factory: Opener, tmp_path: Path, seed: int) -> Mill:
     return mill
 
 
+@pytest.mark.slow
 def test_a_mill_of_another_time_zone(
     mill: Mill, mill_factory: Opener, spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

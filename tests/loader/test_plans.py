@@ -214,13 +214,13 @@ def test_a_loader_with_a_stage_that_is_closed_or_copied(
     directory: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loader = Loader(merged(directory), batch_size=37, spark=spark, workers=2)
-    iterator = iter(loader)
-    next(iterator)
     with pytest.raises(TidemillError, match="TM9026"):
         pickle.dumps(loader)
     with monkeypatch.context() as forked, pytest.raises(TidemillError, match="TM9026"):
-        forked.setattr(os, "getpid", lambda: -1)
+        forked.setattr(os, "getpid", lambda: -1)  # for all threads, so nothing else is read meanwhile
         list(loader)
+    iterator = iter(loader)
+    next(iterator)
     loader.close()
     with pytest.raises(TidemillError, match="TM9009"):
         list(iterator)

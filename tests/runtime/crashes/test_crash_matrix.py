@@ -130,6 +130,7 @@ def _one_codec_each(chance: random.Random) -> list[TableUnderTest]:
     return [t for t in tables if t.codec == "plain" or t in chosen]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + 60 * KILLS)
 def test_killed_at_random(directories: Story) -> None:
     """Splits, partitions and merges of another kind after each kill, and epochs that end anywhere."""

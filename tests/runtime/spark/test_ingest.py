@@ -519,6 +519,7 @@ def test_what_was_given_as_ranges() -> None:
     assert ("p", 3) not in Given(json.loads(json.dumps(given.to_json())))
 
 
+@pytest.mark.slow
 def test_a_root_in_s3(spark: SparkSession, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
@@ -535,6 +536,7 @@ def test_a_root_in_s3(spark: SparkSession, endpoint: str, tmp_path: Path, monkey
             assert sum(rows(mill, "rows").values()) == (2 + run) * 20
 
 
+@pytest.mark.slow
 def test_the_example(spark: SparkSession, mill_factory: MillFactory, tmp_path: Path) -> None:
     example = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "spark_stream.py"))
     given, found = example["follow"](spark, mill_factory(), tmp_path / "work", batches=2)

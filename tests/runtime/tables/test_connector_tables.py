@@ -142,6 +142,7 @@ def test_secrets_and_options(tmp_path: Path, mill_factory: MillFactory) -> None:
     assert mill._coordinator.catalog.tables["t"].options["dripkey"] == "a-third-one"
 
 
+@pytest.mark.slow
 def test_in_processes_of_spark(spark: SparkSession, tmp_path: Path, mill_factory: MillFactory) -> None:
     """The connector is in a package that Spark sends to its processes."""
     for number in range(3):

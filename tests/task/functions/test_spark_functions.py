@@ -20,6 +20,7 @@ from tidemill.plan.documentation.function_examples import (
 from tidemill.schema import YEAR_MONTH, nullable_type
 from tidemill.task.functions.evaluate import evaluate
 
+pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[3] / "docs" / "functions.md"
 ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["none"])
 
