@@ -81,6 +81,7 @@ compile_in_two(Path.cwd())
 print(*compiled())
 warm_up(Path.cwd())
 print(compiled()[0] < 10, list(Path.cwd().glob("tidemill-*")))
+del os.fork  # it is not needed any more
 compile_in_two(Path.cwd())
 """
 SHOW = """
@@ -290,15 +291,25 @@ def test_processes_that_compile_for_different_types_keep_each_others_code(tmp_pa
     assert done.stdout == f"ready\n{[(name, 10.0) for name in types]}\n0\n", "all are loaded"
 
 
-def test_kernels_run_where_their_code_cannot_be_kept(tmp_path: Path) -> None:
-    """As on a full disk: a process cannot write more than some bytes to any file, or none."""
+FULL = {
+    "of bytes": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n",
+    "of everything": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))\n",
+    "of names": (
+        "import errno, tempfile\n"
+        "def full(*_, **__): raise OSError(errno.ENOSPC, 'full')\n"
+        "tempfile.TemporaryFile = full\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("full", FULL)
+def test_kernels_run_where_their_code_cannot_be_kept(tmp_path: Path, full: str) -> None:
+    """As on a disk that has no more room."""
     (tmp_path / "sums.py").write_text(SUMS)
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    for limit in (200, 1):
-        full = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
-        command = [sys.executable, "-B", "-c", full + SUM_OF_TYPES, "int64", "float64"]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, input="", capture_output=True, text=True)
-        assert done.stdout == "ready\n[('int64', 10.0), ('float64', 10.0)]\n2\n", (limit, done.stderr)
+    command = [sys.executable, "-B", "-c", FULL[full] + SUM_OF_TYPES, "int64", "float64"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, input="", capture_output=True, text=True)
+    assert done.stdout == "ready\n[('int64', 10.0), ('float64', 10.0)]\n2\n", done.stderr
 
 
 @pytest.mark.slow

@@ -27,6 +27,9 @@ class Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]
         """None: the directory is that of one source file already."""
         return ""
 
+    def ensure_cache_path(self) -> None:
+        """Nothing: the directory is there, and where no file can be made in it kernels run all the same."""
+
     def get_source_stamp(self) -> str:
         """The same for all copies of a file, whenever they were written: the directory is named after its text."""
         return ""

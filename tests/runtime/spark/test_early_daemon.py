@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,23 @@ def listening(early: subprocess.Popen[bytes], tmp_path: Path) -> Path:
     return place
 
 
+def group(leader: int) -> list[int]:
+    """The processes of a group that have not ended."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, its_group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == leader and state not in "ZX":
+                found.append(int(place.name))
+    return found
+
+
 class Sparks:
     """What Spark starts, and asks for workers."""
 
-    def __init__(self, place: Path) -> None:
-        environment = {**os.environ, early_daemon.PLACE: str(place)}
+    def __init__(self, place: Path, command: int | None = None) -> None:
+        variables = early_daemon.variables(place) if command is None else {early_daemon.PLACE: f"{command} {place}"}
+        environment = {**os.environ, **variables}
         self.process = subprocess.Popen(SPARKS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._port: int | None = None
 
@@ -93,25 +106,47 @@ def test_it_ends_with_the_command(early: subprocess.Popen[bytes], tmp_path: Path
     place = listening(early, tmp_path)
     assert early.stdin is not None
     early.stdin.close()
-    assert early.wait(60) == 0
+    assert early.wait(60) in (0, -signal.SIGKILL)
     assert not place.parent.exists()
+
+
+def test_it_ends_with_the_command_while_it_compiles(tmp_path: Path) -> None:
+    """At once, as does its fork, although there is half a minute of work left."""
+    (tmp_path / "private").mkdir()
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with early_daemon.begin(tmp_path / "private" / "daemon", environment) as process:
+        while len(group(process.pid)) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == -signal.SIGKILL
+    while group(process.pid):
+        time.sleep(0.05)
+    assert not (tmp_path / "private").exists()
 
 
 def test_what_waits_for_it_ends_with_it(early: subprocess.Popen[bytes], tmp_path: Path) -> None:
     place = listening(early, tmp_path)
     early.send_signal(signal.SIGSTOP)  # it is still importing, so to speak
     waiting = Sparks(place)
-    time.sleep(0.5)
+    while Path("/proc/net/unix").read_text().count(f" {place}\n") < 2:  # that of the listener, and a connection to it
+        time.sleep(0.01)
     early_daemon.end(early, place)
-    assert early.wait(60) == -signal.SIGKILL
+    assert early.poll() == -signal.SIGKILL
     assert waiting.process.wait(60) == 0
-    assert list(tmp_path.iterdir()) == []
-    late = Sparks(place)
-    assert late.process.wait(60) == 0
-    place.parent.mkdir()  # another session
+    assert Sparks(place).process.wait(60) == 0, "of another task"
+    early_daemon.needed_again(place)
     spark = Sparks(place)
     assert spark.parent_of_a_worker() == spark.process.pid
     spark.end()
+
+
+def test_without_a_command_none_is_needed(tmp_path: Path) -> None:
+    """Where its directory is missing, that may be, or a program has deleted it."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert Sparks(tmp_path / "nothing" / "daemon", ended.pid).process.wait(60) == 0
 
 
 def test_it_is_not_ended_when_spark_has_it(early: subprocess.Popen[bytes], tmp_path: Path) -> None:

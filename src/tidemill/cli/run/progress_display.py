@@ -21,7 +21,7 @@ from tidemill.runtime.epoch.report import EpochReport
 EVERY = 10.0
 """Seconds between progress lines."""
 
-_STARTING = "starting Spark; the first run on a machine also compiles kernels, which takes half a minute"
+_STARTING = "starting Spark; the first run on a machine also compiles kernels, which takes about half a minute"
 
 
 class Display:

@@ -91,22 +91,22 @@ class CatalogStatements(MillState):
     # -- statements ---------------------------------------------------------------------------------
 
     def create_table(self, statement: CreateTable) -> None:
-        """Add a table. Errors as :func:`~definitions.with_table`."""
+        """Add a table. Errors as :func:`definitions.with_table`."""
         with self.turn():
             self._adopt(definitions.with_table(self.catalog, statement, self.version.epoch, self._root.allowed))
 
     def alter_table(self, statement: AlterTable) -> None:
-        """Pause, resume or change a table. Errors as :func:`~definitions.altered`."""
+        """Pause, resume or change a table. Errors as :func:`definitions.altered`."""
         with self.turn():
             self._adopt(definitions.altered(self.catalog, statement, self._root.allowed))
 
     def alter_view(self, statement: AlterView) -> None:
-        """Pause, resume or change a view. Errors as :func:`~definitions.altered_view`."""
+        """Pause, resume or change a view. Errors as :func:`definitions.altered_view`."""
         with self.turn():
             self._adopt(definitions.altered_view(self.catalog, statement, self.version.epoch, self._intake.admitted()))
 
     def create_sink(self, statement: CreateSink) -> None:
-        """Add a sink. Errors as :func:`~sink_changes.with_sink`; TM8213 for a place in use."""
+        """Add a sink. Errors as :func:`sink_changes.with_sink`; TM8213 for a place in use."""
         with self.turn():
             found = sink_changes.with_sink(self.catalog, statement, self.version.epoch, self._root.allowed)
             if found is not self.catalog:
@@ -114,18 +114,18 @@ class CatalogStatements(MillState):
             self._adopt(found)
 
     def alter_sink(self, statement: AlterSink) -> None:
-        """Pause, resume or change a sink. Errors as :func:`~sink_changes.altered_sink`."""
+        """Pause, resume or change a sink. Errors as :func:`sink_changes.altered_sink`."""
         with self.turn():
             self._adopt(sink_changes.altered_sink(self.catalog, statement, self._root.allowed))
             self.deliveries.retry(self.catalog.sinks[statement.name])
 
     def create_adaptor(self, adaptor: Adaptor, may_replace: bool) -> None:
-        """Add an adaptor. Errors as :func:`~adaptor_changes.with_adaptor`."""
+        """Add an adaptor. Errors as :func:`adaptor_changes.with_adaptor`."""
         with self.turn():
             self._adopt(adaptor_changes.with_adaptor(self.catalog, adaptor, may_replace))
 
     def drop_adaptor(self, name: str) -> None:
-        """Remove an adaptor. Errors as :func:`~adaptor_changes.without_adaptor`."""
+        """Remove an adaptor. Errors as :func:`adaptor_changes.without_adaptor`."""
         with self.turn():
             self._adopt(adaptor_changes.without_adaptor(self.catalog, name))
 

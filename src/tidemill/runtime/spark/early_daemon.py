@@ -6,12 +6,13 @@ to that process by a Unix socket, and lasts as long as it does.
 
 1. :func:`begin`, in the command: starts the process, which listens, imports, and waits.
 2. :func:`hand_over`, in what Spark starts: connects to it.
-3. :func:`take_over`, in the process begun: goes on as if Spark had started it; it ends if the command ends before.
-4. :func:`end`, in a command that ends before 3.: imports take long where kernels have to be compiled.
+3. :func:`take_over`, in the process begun: goes on as if Spark had started it. It ends if the command ends before.
+4. :func:`end`, in a command that stops Spark before 3.: where kernels have to be compiled, imports take half a minute.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -20,15 +21,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 PLACE = "TIDEMILL_WORKER_DAEMON"
-"""The environment variable of Java, and so of what it starts, that has the path of the socket.
-
-Its directory is there for as long as the command needs workers.
-"""
+"""The environment variable of Java, and so of what it starts: the command's process, and the path of the socket."""
 
 EARLY = "--early"
 """The first argument of a process that was begun; Spark gives the name of a module."""
@@ -37,6 +36,8 @@ _MODULE = "tidemill.runtime.workers.worker_daemon"
 _STREAMS = 3
 _LENGTH_BYTES = 4
 _TAKEN = b"+"
+_ENDING_SECONDS = 0.5
+"""For so long a command may be there after it has deleted the directory of the socket."""
 _OF_WORKERS = ("spark.python.daemon.module", "spark.python.use.daemon", "spark.pyspark.python", "spark.executorEnv.")
 """Beginnings of Spark's settings that decide which process it is, or what libraries find when they are imported."""
 _PYTHON = "PYSPARK_PYTHON"
@@ -46,6 +47,11 @@ def is_usual(conf: Mapping[str, str]) -> bool:
     """Whether workers with these settings of Spark are those that a command can begin."""
     chosen = os.environ.get(_PYTHON, sys.executable) == sys.executable
     return chosen and hasattr(socket, "recv_fds") and not any(name.startswith(_OF_WORKERS) for name in conf)
+
+
+def variables(place: Path) -> dict[str, str]:
+    """What Java's environment has for a socket at this path that this process, the command, owns."""
+    return {PLACE: f"{os.getpid()} {place}"}
 
 
 def begin(place: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -67,12 +73,12 @@ def hand_over() -> bool:
     -------
     bool
         False where there is none that takes them: this process has to be the parent of workers itself. True also where
-        the command is ending, so that nobody needs a parent of workers.
+        the command is ending, so that nobody needs one.
     """
-    place = os.environ.pop(PLACE, None)
-    if place is None:
+    variable = os.environ.pop(PLACE, None)
+    if variable is None:
         return False
-    java, directory = os.getppid(), Path(place).parent
+    command, _, place = variable.partition(" ")
     given = json.dumps([sys.argv, dict(os.environ)]).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -83,21 +89,40 @@ def hand_over() -> bool:
         except OSError:
             taken = False
         if not taken:
-            return not directory.exists()
+            return _is_ending(int(command), Path(place))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with suppress(OSError):
             connection.recv(1)
-    if os.getppid() != java:  # the command was killed, else it does this
-        shutil.rmtree(directory, ignore_errors=True)
     return True
+
+
+def _is_ending(command: int, place: Path) -> bool:
+    """Whether a command has ended, or is about to."""
+    if _mark(place).exists():
+        return True
+    time.sleep(_ENDING_SECONDS)
+    return not Path(f"/proc/{command}").exists()
+
+
+def _mark(place: Path) -> Path:
+    """A file that is there when a command has called :func:`end`."""
+    return place.with_name("ended")
 
 
 def end(process: subprocess.Popen[bytes], place: Path) -> None:
     """End what :func:`begin` started at this path, its forks, and what waits for it, unless it has been taken over."""
-    if place.exists():
-        removed = place.parent.rename(place.parent.with_suffix(".ended"))
+    if not place.exists() or process.poll() is not None:
+        return
+    with suppress(OSError):
+        _mark(place).touch()
+    with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
-        shutil.rmtree(removed, ignore_errors=True)
+    process.wait()
+
+
+def needed_again(place: Path) -> None:
+    """Undo :func:`end` for what Spark starts, in a process whose Java runs another session; it is not begun again."""
+    _mark(place).unlink(missing_ok=True)
 
 
 def listen(place: str) -> socket.socket:
@@ -109,7 +134,26 @@ def listen(place: str) -> socket.socket:
     except OSError:
         os._exit(0)
     listening.listen(1)
+    _end_with_input(Path(place))
     return listening
+
+
+def _end_with_input(place: Path) -> None:
+    """From now on this process and its forks end when standard input ends, whatever they are doing."""
+
+    def ended(*_: object) -> None:
+        shutil.rmtree(place.parent, ignore_errors=True)
+        os.killpg(0, signal.SIGKILL)
+
+    signal.signal(signal.SIGIO, ended)
+    fcntl.fcntl(0, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _outlive_input() -> None:
+    """Undo :func:`_end_with_input`."""
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) & ~os.O_ASYNC)
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
 
 
 def take_over(listening: socket.socket) -> None:
@@ -125,8 +169,11 @@ def take_over(listening: socket.socket) -> None:
     if any(ready != listening.fileno() for ready, _ in poller.poll()):
         shutil.rmtree(place.parent, ignore_errors=True)  # the command was killed, else it is gone
         os._exit(0)
+    _outlive_input()
     connection, _ = listening.accept()
     place.unlink()
+    with suppress(OSError):
+        place.parent.rmdir()
     listening.close()
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
     with connection.makefile("rb") as given:

@@ -147,7 +147,7 @@ class _Begun:
         }
         self._environment = environment
         self._daemon = Path(self._directory) / "daemon" if workers else None
-        of_daemon = {} if self._daemon is None else {early_daemon.PLACE: str(self._daemon)}
+        of_daemon = {} if self._daemon is None else early_daemon.variables(self._daemon)
         try:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, env={**environment, **of_daemon}, preexec_fn=_ignore_sigint
@@ -194,7 +194,7 @@ class _Begun:
         atexit.unregister(self.end)
         if self._daemon is None:
             shutil.rmtree(self._directory, ignore_errors=True)
-        else:  # workers are needed for as long as it is there
+        else:  # the parent of workers removes it when Spark has found it there
             self._place.unlink()
             atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
         return gateway
@@ -248,8 +248,8 @@ def connect(conf: Mapping[str, str], workers: bool = False) -> None:
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:
-        if _daemon is not None:  # this Java has stopped a session before
-            _daemon[1].parent.mkdir(mode=0o700, exist_ok=True)
+        if _daemon is not None:
+            early_daemon.needed_again(_daemon[1])
         return
     begin(conf, workers=workers)
     begun, _begun = _begun, None
@@ -261,6 +261,6 @@ def connect(conf: Mapping[str, str], workers: bool = False) -> None:
 
 
 def end_waiting() -> None:
-    """End the parent of workers if it is not Spark's yet: Spark would not stop before it has one."""
+    """End the parent of workers that was begun, if it is not Spark's yet: Spark would not stop before it has one."""
     if _daemon is not None:
         early_daemon.end(*_daemon)

@@ -6,9 +6,11 @@ that time is paid once, not by every new worker.
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import pickle
+import signal
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +52,7 @@ i,l,d,s,n,day,at
 1,3,-0.25,"quoted ""text, with a comma",-7.00,2024-02-29,2024-02-29 10:11:12.5
 2,,,,,,
 """
+_PR_SET_PDEATHSIG = 1
 _OPTIONS = (("header", "true"),)
 _ROWS: list[dict[str, Any]] = [
     {"i": 1, "l": 2, "d": 3.5, "s": "plain"},
@@ -95,6 +98,7 @@ def compile_in_two(directory: Path | None) -> None:
     fork = os.fork()
     if fork == 0:
         try:
+            _end_with_parent()
             reader.read(_DATA)
         finally:
             os._exit(0)  # what has failed is compiled by the other process afterwards
@@ -106,6 +110,13 @@ def compile_in_two(directory: Path | None) -> None:
         _run(directory, _program("arrow"), file.getvalue())
     finally:
         os.waitpid(fork, 0)
+
+
+def _end_with_parent() -> None:
+    """Let Linux kill this process when its parent ends."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _run(directory: Path | None, program: Program, data: bytes) -> None:
