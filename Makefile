@@ -48,7 +48,8 @@ bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
 	$(BIN)/python -m benchmarks $(BENCH)
 
 chaos: $(STAMP)  ## the long form of the crash tests: processes killed, every format and codec at every point of an epoch
-	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k "crash or kill or several_partitions"
+	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime tests/sinks/test_killed.py \
+		-k "test_crash or _crashes or kill or several_partitions"
 
 feed: $(STAMP)  ## views over the feed of an exchange are its book, over millions of messages; MESSAGES=2000000
 	TIDEMILL_FEED=$(or $(MESSAGES),2000000) $(BIN)/python -m pytest tests/exchange/test_feed.py

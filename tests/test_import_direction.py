@@ -253,7 +253,7 @@ def test_importing_the_package_does_not_start_spark() -> None:
         "cli/commands.py",
         "cli/query/output.py",
         "cli/run/running.py",
-        "cli/query/querying.py",
+        "cli/query/local.py",
         "runtime/read/snapshot.py",
         "__init__.py",
     ):

@@ -19,9 +19,9 @@ PACKAGE = Path(tidemill.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 NUMBERS = "{}\n\n\nTHREE = {}\n"
-CALLED = "from tidemill.kernels.cache import njit\n\n\n@njit\ndef called(x):\n    return x * {}\n"
+CALLED = "from tidemill.kernels.kernel import njit\n\n\n@njit\ndef called(x):\n    return x * {}\n"
 KERNEL = """
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 from tidemill.{room}.toy_called import called
 from tidemill.{room} import (  # a room (of the package)
     toy_numbers as numbers,
@@ -46,7 +46,7 @@ kernels = (parse_marked, parse_fields, parse_pattern_times, walk_records, write_
 print({kernel.__name__: len(kernel.signatures) for kernel in kernels})
 """
 SUMS = """
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 
 
 @njit
@@ -69,7 +69,7 @@ print(sum(total.stats.cache_misses.values()))
 IN_TWO = """
 import os
 from pathlib import Path
-from tidemill.kernels.cache import KERNELS
+from tidemill.kernels.kernel import KERNELS
 from tidemill.runtime.workers.warm_up import compile_in_two, warm_up
 
 def compiled():
@@ -189,7 +189,7 @@ def test_files_of_a_kernel_in_another_package(tmp_path: Path) -> None:
     own = {str(Path(f).relative_to(package)) for f in files if Path(f).is_relative_to(package)}
     assert own == {"inner/kernels.py", "inner/near.py", "inner/__init__.py", "inner/late.py"}
     theirs = {str(Path(f).relative_to(PACKAGE)) for f in files if not Path(f).is_relative_to(package)}
-    names = ("words", "types", "cache", "sources", "deferred", "compiling", "intrinsics")
+    names = ("words", "types", "cache", "kernel", "sources", "deferred", "compiling", "intrinsics")
     assert theirs == {f"kernels/{name}.py" for name in names}
 
 
@@ -325,16 +325,16 @@ def test_a_kernel_is_loaded_when_it_is_needed() -> None:
     program = """
 import pickle
 import numpy as np
-from tidemill.kernels import cache
+from tidemill.kernels.kernel import KERNELS
 from tidemill.kernels.sorting import sort_rows
 import tidemill.state.merge.merge
 
 def loaded():
-    return {kernel.__name__ for kernel in cache.KERNELS if "dispatcher" in vars(kernel)}
+    return {kernel.__name__ for kernel in KERNELS if "dispatcher" in vars(kernel)}
 
-print(len(cache.KERNELS) > 10, loaded())
+print(len(KERNELS) > 10, loaded())
 data = np.frombuffer(b"cab", np.uint8)
-print(sort_rows(np.arange(4), data).tolist(), "sort_rows" in loaded(), len(loaded()) < len(cache.KERNELS) // 2)
+print(sort_rows(np.arange(4), data).tolist(), "sort_rows" in loaded(), len(loaded()) < len(KERNELS) // 2)
 print(pickle.loads(pickle.dumps(sort_rows)) is sort_rows)
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -346,7 +346,7 @@ def test_commands_load_what_they_need_alone() -> None:
     """``tidemill --help`` and completion answer at once; to read a view takes neither Spark nor a kernel."""
     for module, heavy in (
         ("tidemill.cli.commands", {"numba", "pandas", "pyspark", "duckdb"}),
-        ("tidemill.cli.query.querying", {"numba", "pandas", "pyspark", "duckdb", "httpx", "sqlglot", "typer"}),
+        ("tidemill.cli.query.local", {"numba", "pandas", "pyspark", "duckdb", "httpx", "sqlglot", "typer"}),
     ):
         program = f"import sys, {module}; print(sorted({heavy} & {{*sys.modules}}))"
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -26,8 +26,8 @@ def command_of(arguments: list[str]) -> Callable[[], None]:
         return commands.main
     _import_numpy()
     from tidemill.cli.ending import with_errors_told
-    from tidemill.cli.query import querying  # noqa: F401
-    from tidemill.cli.query.query_view import query
+    from tidemill.cli.query import local  # noqa: F401
+    from tidemill.cli.query.command import query
 
     return partial(with_errors_told, partial(query, **plain))
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from local_jobs import local
 from tidemill.cli.query import output
-from tidemill.cli.query.querying import answer, follow
+from tidemill.cli.query.local import answer, follow
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.values.columns.time_options import time_patterns

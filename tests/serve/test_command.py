@@ -23,8 +23,8 @@ from serving import Served, wait_until
 import tidemill as tm
 from commands import here
 from tidemill.cli.query.change_table import as_text
+from tidemill.cli.query.local import answer
 from tidemill.cli.query.output import write_parts
-from tidemill.cli.query.querying import answer
 from tidemill.cli.query.remote import follow
 from tidemill.serve.client.client import connect
 

@@ -263,9 +263,9 @@ def query(
 
     Without a server SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
     """
-    from tidemill.cli.query import query_view
+    from tidemill.cli.query import command
 
-    query_view.query(statement, root, server, format_, epoch, master)
+    command.query(statement, root, server, format_, epoch, master)
 
 
 @app.command()
@@ -278,7 +278,7 @@ def sql(
 ) -> None:
     """Execute a statement in a running server, or in a root that no mill has open."""
     from tidemill.cli.query import remote
-    from tidemill.cli.query.query_view import write_answer
+    from tidemill.cli.query.command import write_answer
     from tidemill.cli.run.running import execute_in_root
 
     output.check_format(format_)
@@ -299,7 +299,7 @@ def tail(
     format_: Format = "table",
 ) -> None:
     """Print a view's changes epoch by epoch; follows for as long as a mill or server is running."""
-    from tidemill.cli.query import querying, remote
+    from tidemill.cli.query import local, remote
     from tidemill.cli.query.change_table import as_text, in_order
 
     output.check_format(format_)
@@ -308,7 +308,7 @@ def tail(
         found = remote.follow(client, view, from_epoch)
     else:
         assert root is not None
-        found = querying.follow(root, view.lower(), from_epoch)
+        found = local.follow(root, view.lower(), from_epoch)
     for epoch, changes in found:
         if format_ == "table":
             sys.stdout.buffer.write(f"epoch {epoch}\n{as_text(changes)}".encode())
@@ -339,15 +339,15 @@ def explain(
         for name, text in explain_script(script, chosen):
             typer.echo(f"{name}\n{text}\n")
         return
-    from tidemill.cli.query import querying, remote
-    from tidemill.cli.query.query_view import write_answer
+    from tidemill.cli.query import local, remote
+    from tidemill.cli.query.command import write_answer
 
     client = remote.server_for(root, server)
     if client is not None:
         typer.echo(remote.plan(client, pipeline))
     else:
         assert root is not None
-        write_answer(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
+        write_answer(local.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
 
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, verify and clean up a root.")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 
 Ints = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int32]

@@ -22,7 +22,7 @@ from numba.core.imputils import impl_ret_untracked
 from numba.extending import intrinsic as _numba_intrinsic
 from numba.np.arrayobj import make_array
 
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 
 kernel: Callable[..., Any] = njit(nogil=True, error_model="numpy")
 """Decorator of every compiled function here: cached on disk, releases the GIL, starts no thread. A division looks for

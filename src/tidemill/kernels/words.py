@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.kernels import types
-from tidemill.kernels.cache import njit
 from tidemill.kernels.deferred import Deferred
+from tidemill.kernels.kernel import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 

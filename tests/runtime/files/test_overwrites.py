@@ -17,7 +17,7 @@ import tidemill.formats
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.catalog.stored_tables import stored_columns
+from tidemill.runtime.catalog.state_tables import stored_columns
 from tidemill.runtime.job.epoch_work import without_guesses
 from tidemill.sources.split import Split
 from tidemill.testing import weighted_rows

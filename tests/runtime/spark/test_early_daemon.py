@@ -1,4 +1,4 @@
-"""The parent of workers begins before Spark asks for it, and is Spark's from then on."""
+"""The worker daemon begins before Spark asks for it, and is Spark's from then on."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _PLAIN = {"--root": "root", "--format": "format_"}
 def plain_arguments(arguments: Sequence[str]) -> dict[str, Any] | None:
     """Those of ``query --root ROOT [--format FORMAT] STATEMENT``, in any order, by the names of parameters.
 
-    The parameters are those of :func:`tidemill.cli.query.query_view.query`. None for any other arguments, which Typer
+    The parameters are those of :func:`tidemill.cli.query.command.query`. None for any other arguments, which Typer
     reads.
     """
     if arguments[:1] != ["query"]:

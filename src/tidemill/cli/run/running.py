@@ -1,4 +1,4 @@
-"""The commands ``run`` and ``explain``, once their arguments are parsed."""
+"""Mills that commands open: scripts are declared, run, planned and explained in them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.kernels import types
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

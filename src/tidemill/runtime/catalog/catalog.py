@@ -11,9 +11,9 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.options.views import MAX_TASK_MEMORY, MAX_TASK_TIME, POSITION, PRIORITY, TAIL, value_of
 from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.node_memo import NodeMemo
+from tidemill.runtime.catalog.decoded_late import Encoded, of_another_version, stored
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.catalog.pause import Pause
-from tidemill.runtime.catalog.stored import Encoded, of_another_version, stored
 from tidemill.runtime.tables.suffixes import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX
 from tidemill.schema import Schema
 from tidemill.state.versions.fragments import Fragment

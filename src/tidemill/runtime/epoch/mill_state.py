@@ -25,7 +25,7 @@ from tidemill.runtime.catalog.assemblers import Assemblers
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.changes.explained import explained, explained_beside
 from tidemill.runtime.catalog.initialising import initialising
-from tidemill.runtime.catalog.stored_tables import stored_tables
+from tidemill.runtime.catalog.state_tables import stored_tables
 from tidemill.runtime.catalog.view_plans import with_read_plans
 from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.durability.collector import InUse

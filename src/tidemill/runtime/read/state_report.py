@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
 from tidemill.runtime.catalog.catalog import Catalog
-from tidemill.runtime.catalog.stored_tables import stored_columns, stored_tables
+from tidemill.runtime.catalog.state_tables import stored_columns, stored_tables
 from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.read.snapshot import from_manifest
 from tidemill.schema import WEIGHT

@@ -1,4 +1,4 @@
-"""The parent of Spark's Python workers, begun before Spark asks for it.
+"""The worker daemon, begun before Spark asks for it.
 
 Spark starts it for the first task in Python, seconds after a command began, and that task then waits for its imports. A
 command begins it while Java starts. What Spark starts later hands its arguments, environment and standard streams over
@@ -72,7 +72,7 @@ def hand_over() -> bool:
     Returns
     -------
     bool
-        False where there is none that takes them: this process has to be the parent of workers itself. True also where
+        False where there is none that takes them: this process has to be the worker daemon itself. True also where
         the command is ending, so that nobody needs one.
     """
     variable = os.environ.pop(PLACE, None)

@@ -132,7 +132,7 @@ class _Begun:
     Parameters
     ----------
     workers : bool
-        Whether the parent of Python workers may be begun, too.
+        Whether the worker daemon may be begun, too.
     """
 
     def __init__(self, words: list[str], workers: bool) -> None:
@@ -165,7 +165,7 @@ class _Begun:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def begin_workers(self) -> None:
-        """Begin the parent of Python workers, if it may be."""
+        """Begin the worker daemon, if it may be."""
         global _daemon
         if self._daemon is not None:
             with suppress(OSError):  # Spark starts one
@@ -194,7 +194,7 @@ class _Begun:
         atexit.unregister(self.end)
         if self._daemon is None:
             shutil.rmtree(self._directory, ignore_errors=True)
-        else:  # the parent of workers removes it when Spark has found it there
+        else:  # the worker daemon removes it when Spark has found it there
             self._place.unlink()
             atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
         return gateway
@@ -206,7 +206,7 @@ def _ignore_sigint() -> None:
 
 _begun: _Begun | None = None
 _daemon: tuple[subprocess.Popen[bytes], Path] | None = None
-"""The parent of workers, and where Spark is given it; it ends with Java."""
+"""The worker daemon, and where Spark is given it; it ends with Java."""
 
 
 def begin(conf: Mapping[str, str], ml: bool = True, workers: bool = False) -> None:
@@ -242,7 +242,7 @@ def _is_connected() -> bool:
 def connect(conf: Mapping[str, str], workers: bool = False) -> None:
     """Let PySpark use the process that was begun, or one that is begun now. If there is none PySpark starts one.
 
-    With ``workers`` the parent of Python workers begins, too, while Java is still starting.
+    With ``workers`` the worker daemon begins, too, while Java is still starting.
     """
     global _begun
     from pyspark import SparkContext
@@ -261,6 +261,6 @@ def connect(conf: Mapping[str, str], workers: bool = False) -> None:
 
 
 def end_waiting() -> None:
-    """End the parent of workers that was begun, if it is not Spark's yet: Spark would not stop before it has one."""
+    """End the worker daemon that was begun, if it is not Spark's yet: Spark would not stop before it has one."""
     if _daemon is not None:
         early_daemon.end(*_daemon)

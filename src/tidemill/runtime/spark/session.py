@@ -169,7 +169,7 @@ def create_session(settings: Settings, workers: bool = False) -> SparkSession:
 
 
 def _begin_workers(context: SparkContext) -> None:
-    """Run a task in Python that does nothing, so that Spark starts the daemon of workers, which takes seconds."""
+    """Run a task in Python that does nothing, so that Spark starts the worker daemon, which takes seconds."""
     with suppress(Py4JError, PySparkException, OSError):  # the context was stopped meanwhile
         context.parallelize((0,), 1).foreachPartition(list)
 

@@ -63,7 +63,7 @@ def compile_others() -> None:
         parts = path.relative_to(_PACKAGE.parent).with_suffix("").parts
         if parts[1] != "formats" and _KERNEL.search(path.read_text()):
             importlib.import_module(".".join(parts))
-    from tidemill.kernels.cache import load_kernels
+    from tidemill.kernels.kernel import load_kernels
     from tidemill.runtime.workers.warm_up import warm_up
 
     load_kernels()

@@ -1,4 +1,4 @@
-"""The parent of Spark's Python workers: imports everything once, then forks.
+"""The worker daemon: imports everything once; Spark's Python workers are forks of it.
 
 Spark starts it as ``python -m tidemill.runtime.workers.worker_daemon`` instead of ``pyspark.daemon``; a command begins
 it before Spark does (:mod:`tidemill.runtime.spark.early_daemon`). Each worker is a fork of it, so it has the usual
@@ -67,7 +67,7 @@ def quiet(worker: Callable[..., int]) -> Callable[..., int]:
 
 
 def main(place: str | None) -> None:
-    """Be the parent of workers; with a path, that of a command that begins before Spark does."""
+    """Be the worker daemon; with a path, that of a command that begins before Spark does."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     keep_freed_memory()
     listening = None if place is None else listen(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 
 _FEW_BYTES, _LONG_MESSAGE = 256, 1024
 """With fewer bytes, or longer messages, plain Python is faster than the kernel."""

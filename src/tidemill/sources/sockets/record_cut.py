@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.kernels.cache import njit
+from tidemill.kernels.kernel import njit
 
 _FEW_BYTES = 256
 """With fewer bytes plain Python is faster than the kernel."""

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.kernels import types
-from tidemill.kernels.cache import njit
 from tidemill.kernels.columns import room
+from tidemill.kernels.kernel import njit
 from tidemill.kernels.words import I64, I64_OUT, F, Ints, Words, compare, inlined, kernel
 from tidemill.state.keys.run_table import RUN_TABLE, run_data, run_offsets, run_size
 from tidemill.state.merge.key_words import choose_word_parts, load_words

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.kernels import cache as kernels
 from tidemill.kernels.columns import column, nulls, numbers
+from tidemill.kernels.kernel import loaded
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
@@ -60,7 +60,7 @@ def sealed_parts(plan: ReadPlan, runs: Sequence[Rows]) -> Iterator[Delta]:
     runs : sequence of Rows
         Its state, oldest first.
     """
-    small = None if kernels.loaded() else read_small(plan.table, runs)
+    small = None if loaded() else read_small(plan.table, runs)
     if small is None or not small.length:
         yield from view_parts(plan, reader_of(plan.table, runs), single_row=plan.single)
         return

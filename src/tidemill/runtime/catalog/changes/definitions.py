@@ -1,8 +1,9 @@
-"""What CREATE and ALTER statements make of a catalogue. All functions are pure: catalog in, catalog out."""
+"""What CREATE and ALTER of tables and views make of a catalogue. Functions change nothing: they return a new one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -60,7 +61,7 @@ def altered_view(catalog: Catalog, statement: AlterView, epoch: int, admitted: M
     Errors as :func:`pauses.paused`, :func:`pauses.resumed`, :func:`with_changes`.
     """
     if statement.paused is None:
-        return pauses.with_properties(catalog, statement.name, lambda p: with_changes(p, statement.properties))
+        return _with_properties(catalog, statement.name, lambda p: with_changes(p, statement.properties))
     if statement.paused:
         return pauses.paused(catalog, statement.name, epoch, admitted)
     return pauses.resumed(catalog, statement.name, epoch)
@@ -188,3 +189,17 @@ def _view_root(plan: Callable[..., Node], statement: CreateView, frame: DataFram
         if "TABLE_OR_VIEW_NOT_FOUND" in error.got and quoted(statement.name) in error.got:
             raise replacements.reads_itself((statement.name, statement.name)) from error
         raise
+
+
+def _with_properties(catalog: Catalog, name: str, change: Callable[[Mapping[str, str]], dict[str, str]]) -> Catalog:
+    """The catalog with other properties of a view, also of one that is built to replace it.
+
+    Errors as ``change``, and TM2012 when there is no such view.
+    """
+    view = pauses.found(catalog, name)
+    coming = view.coming and replace(view.coming, properties=change(view.coming.properties))
+    views = {**catalog.views, name: replace(view, properties=change(view.properties), coming=coming)}
+    pending = dict(catalog.pending)
+    if name in pending:
+        pending[name] = replace(pending[name], properties=change(pending[name].properties))
+    return replace(catalog, views=views, pending=pending)

@@ -7,7 +7,7 @@ old rows, as a replacement does (``runtime/catalog/replacements.py``). All funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.errors import TidemillError
@@ -36,7 +36,7 @@ def paused(catalog: Catalog, name: str, epoch: int, admitted: Mapping[str, int])
     TidemillError
         TM2012 when there is no such view, TM2062 when it has failed.
     """
-    view = _found(catalog, name)
+    view = found(catalog, name)
     if view.failure is not None:
         raise TidemillError(
             "TM2062",
@@ -58,7 +58,7 @@ def resumed(catalog: Catalog, name: str, epoch: int) -> Catalog:
     TidemillError
         TM2012 when there is no such view, TM2063 when it reads a view that is paused or has failed.
     """
-    view = _found(catalog, name)
+    view = found(catalog, name)
     if name in catalog.pending or (view.paused is None and view.failure is None):
         return catalog
     still = _not_maintained(catalog, view.as_coming())
@@ -128,7 +128,7 @@ def _with_pause(catalog: Catalog, name: str, pause: Pause, epoch: int) -> Catalo
     return replace(catalog, views={**catalog.views, **refused})
 
 
-def _found(catalog: Catalog, name: str) -> View:
+def found(catalog: Catalog, name: str) -> View:
     if name not in catalog.views:
         raise catalog.unknown(name, "view")
     return catalog.views[name]
@@ -145,17 +145,3 @@ def _not_maintained(catalog: Catalog, view: View) -> list[str]:
 
 def _is_due(view: View, now: int) -> bool:
     return view.paused is not None and view.paused.retry_at is not None and view.paused.retry_at <= now
-
-
-def with_properties(catalog: Catalog, name: str, change: Callable[[Mapping[str, str]], dict[str, str]]) -> Catalog:
-    """The catalog with other properties of a view, also of one that is built to replace it.
-
-    Errors as ``change``, and TM2012 when there is no such view.
-    """
-    view = _found(catalog, name)
-    coming = view.coming and replace(view.coming, properties=change(view.coming.properties))
-    views = {**catalog.views, name: replace(view, properties=change(view.properties), coming=coming)}
-    pending = dict(catalog.pending)
-    if name in pending:
-        pending[name] = replace(pending[name], properties=change(pending[name].properties))
-    return replace(catalog, views=views, pending=pending)

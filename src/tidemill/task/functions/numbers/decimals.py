@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from tidemill.kernels import cache as kernels
 from tidemill.kernels.columns import column
+from tidemill.kernels.kernel import loaded
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
 from tidemill.task.functions.columns.compute import Array, digits_of, null_where, pc
@@ -93,7 +93,7 @@ def _finish(call: Call, exact: Array, args: list[Value]) -> Array:
 
 def combine(call: Call, args: list[Value], rows: int) -> Array:
     """Add, subtract or multiply two decimals of any precision and scale."""
-    few = rows <= _FEW and not kernels.loaded()
+    few = rows <= _FEW and not loaded()
     found = None if few else combine_words(call, args, rows)
     return _combine_wide(call, args, rows) if found is None else found
 

@@ -75,7 +75,7 @@ SERVER_TEXTS: dict[str, tuple[str, object]] = {
 
 
 def test_the_reference_is_what_is_declared() -> None:
-    document = Path(__file__).parent.parent / "docs" / "settings.md"
+    document = Path(__file__).parents[2] / "docs" / "settings.md"
     assert document.read_text() == page(), "python -m tidemill.cli.settings_page > docs/settings.md"
 
 

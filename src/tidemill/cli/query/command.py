@@ -47,10 +47,10 @@ def query(
     Raises
     ------
     TidemillError
-        TM7002 for another format; as :func:`~tidemill.cli.query.querying.answer` and
+        TM7002 for another format; as :func:`~tidemill.cli.query.local.answer` and
         :func:`~tidemill.cli.query.remote.server_for`.
     """
-    from tidemill.cli.query import querying, remote
+    from tidemill.cli.query import local, remote
 
     if "pandas" not in sys.modules:
         _leave_pandas_out()
@@ -64,7 +64,7 @@ def query(
         write_answer(remote.answer(client, statement, epoch), format_)
     else:
         assert root is not None
-        write_answer(querying.answer(root, statement, epoch, master), format_)
+        write_answer(local.answer(root, statement, epoch, master), format_)
 
 
 def write_answer(found: Iterator[pa.Table] | str | None, format_: str) -> None:

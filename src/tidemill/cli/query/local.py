@@ -1,4 +1,4 @@
-"""The commands ``query`` and ``tail``, once their arguments are parsed."""
+"""What the commands ``query`` and ``tail`` do with the files of a root, where no server answers."""
 
 from __future__ import annotations
 

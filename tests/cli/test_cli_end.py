@@ -72,7 +72,7 @@ runpy.run_module("tidemill", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("module", ["tidemill.cli.commands", "typer", "pyarrow", "tidemill.cli.query.querying"])
+@pytest.mark.parametrize("module", ["tidemill.cli.commands", "typer", "pyarrow", "tidemill.cli.query.local"])
 @pytest.mark.parametrize("ignored", [False, True])
 def test_sigint_while_modules_are_imported(tmp_path: Path, module: str, ignored: bool) -> None:
     """Those of all commands, and those of one; a shell lets commands with ``&`` behind them ignore SIGINT."""

@@ -237,7 +237,7 @@ def test_columns_are_inferred_as_by_spark(spark: SparkSession, tmp_path: Path, f
 def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text('id,note\n1,"two\nwords"\nx,one\n')
-    example = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "spark_source.py"))
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark_source.py"))
     found = example["notes"](spark, path, tmp_path / "errors").collect()
     assert sorted(map(tuple, found), key=repr) == [(1, 2), (None, 1)]
     assert spark.read.parquet(str(tmp_path / "errors")).count() == 1

@@ -30,7 +30,7 @@ from commands import Finished, tidemill
 from mill_factory import MillFactory
 from tidemill.__main__ import command_of
 from tidemill.cli import commands as cli
-from tidemill.cli.query import query_view
+from tidemill.cli.query import command as query_command
 from tidemill.cli.query.plain_query import plain_arguments
 from tidemill.cli.run import progress_display
 from tidemill.errors import TidemillError
@@ -255,9 +255,9 @@ def test_plain_arguments_are_those_that_typer_reads(arguments: list[str], plain:
     calls = []
     for command in (lambda: command_of(given)(), cli.main):
         argv = mock.patch.object(sys, "argv", ["tidemill", *given])
-        with argv, mock.patch.object(query_view, "query", autospec=True) as query, contextlib.suppress(SystemExit):
+        with argv, mock.patch.object(query_command, "query", autospec=True) as query, contextlib.suppress(SystemExit):
             command()
-        calls.append([inspect.signature(query_view.query).bind(*c.args, **c.kwargs) for c in query.call_args_list])
+        calls.append([inspect.signature(query_command.query).bind(*c.args, **c.kwargs) for c in query.call_args_list])
         for bound in calls[-1]:
             bound.apply_defaults()
     assert calls[0] == calls[1] and len(calls[0]) == 1
