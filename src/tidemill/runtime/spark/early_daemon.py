@@ -101,7 +101,11 @@ def _is_ending(command: int, place: Path) -> bool:
     if _mark(place).exists():
         return True
     time.sleep(_ENDING_SECONDS)
-    return not Path(f"/proc/{command}").exists()
+    try:
+        os.kill(command, 0)
+    except OSError as error:  # it may run, and be another user's
+        return isinstance(error, ProcessLookupError)
+    return False
 
 
 def _mark(place: Path) -> Path:
