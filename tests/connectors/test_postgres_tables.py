@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -284,6 +287,27 @@ def test_slots_come_and_go(server: PostgresServer, table: str, mill_factory: Mil
         follow(mill, server, table)
         drain(mill)
         assert counted(mill.read("rows")) == Counter([(1, 2, "a")])
+
+
+def test_a_server_that_is_slow_to_notice_who_has_gone(
+    server: PostgresServer, table: str, mill_factory: MillFactory
+) -> None:
+    """The slot is dropped when it is nobody's any more."""
+    with server.connect() as connection:
+        create(connection, table)
+        mill = mill_factory()
+        follow(mill, server, table)
+        drain(mill)
+        active = "SELECT active_pid, slot_name FROM pg_replication_slots WHERE active"
+        ((sender, slot),) = connection.execute(active).fetchall()
+        mill.sql("DROP MATERIALIZED VIEW rows")
+        os.kill(sender, signal.SIGSTOP)
+        resumed = threading.Timer(1.5, os.kill, (sender, signal.SIGCONT))
+        resumed.start()
+        mill.sql("DROP TABLE t")
+        resumed.join()
+        mill.sql("CREATE TABLE others (a INT) USING generator")
+        assert connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchall() == []
 
 
 def confirmed(connection: Connection, slot: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ from tidemill.connectors.postgres.replication import parse_position, shown_posit
 from tidemill.connectors.postgres.server import Place
 
 Connection = psycopg.Connection[Any]
+_IN_USE_SECONDS = 10.0
 
 
 def slot_exists(connection: Connection, slot: str) -> bool:
@@ -37,10 +39,22 @@ def check_names(connection: Connection, place: Place, slot: str, publication: st
 
 
 def drop_slot(connection: Connection, slot: str) -> None:
-    """Drop a slot, if it is there."""
-    connection.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
-    )
+    """Drop a slot, if it is there.
+
+    The server may need a moment to notice that a connection which followed it has ended.
+    """
+    until = time.monotonic() + _IN_USE_SECONDS
+    while True:
+        try:
+            connection.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+            )
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def check_slot(connection: Connection, place: Place, slot: str, position: int) -> None:
