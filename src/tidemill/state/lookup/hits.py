@@ -1,13 +1,14 @@
 """Combining what a lookup found in several runs, for :mod:`tidemill.state.lookup.lookup`.
 
-A lookup finds rows by run and probe. Sums and 8-byte values are computed in one pass over the probes that reads the
-runs in place; of other columns only the winning rows are copied. Nothing is sorted or concatenated unless values of
-several runs must be compared.
+A lookup finds places (:mod:`tidemill.state.runs.places`) by group of runs and probe. Sums and 8-byte values are
+computed in one pass over the probes that reads the runs in place; of other columns only the winning rows are copied.
+Nothing is sorted or concatenated unless values of several runs must be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tidemill.kernels.words import (
     BOOL,
     BOOL_OUT,
     F64_OUT,
+    I64,
     I64_OUT,
     U64,
     U64_OUT,
@@ -39,22 +41,26 @@ from tidemill.state.keys.run_table import addresses
 from tidemill.state.merge.combining import check_weighted, combine_one, is_word, summable
 from tidemill.state.merge.merge import Rows
 from tidemill.state.merge.operations import MergeOp, columns_by_op
+from tidemill.state.runs.places import row_at, rows_at, run_at, runs_at
 
 Hits = npt.NDArray[np.int64]
-"""Row of each probe in each run (int64[runs, probes], oldest run first), -1 where it does not have it."""
+"""Place of each probe in each group of runs (int64[groups, probes], oldest first), -1 where it does not have it.
+
+Runs are numbered from group to group; of two runs of one group that with the greater number has greater keys.
+"""
 
 GRID = types.array(types.int64, 2, "C")
+_NONE = np.empty(0, np.int64)
 
 
 @kernel(types.void, GRID, U64, BOOL, I64_OUT)
 def _sum_ints(hits: Hits, addresses: Words, found: Bools, out: Ints) -> None:
     out[:] = 0
-    for r in range(hits.shape[0]):
-        values = carray(as_pointer(addresses[r]), 1, np.int64)
+    for g in range(hits.shape[0]):
         for p in range(out.size):
-            row = hits[r, p]
-            if row >= 0 and found[p]:
-                out[p] += values[row]
+            hit = hits[g, p]
+            if hit >= 0 and found[p]:
+                out[p] += carray(as_pointer(addresses[run_at(hit)]), 1, np.int64)[row_at(hit)]
 
 
 @kernel(types.void, GRID, U64, BOOL, F64_OUT)
@@ -62,10 +68,10 @@ def _sum_floats(hits: Hits, addresses: Words, found: Bools, out: Floats) -> None
     for p in range(out.size):
         total = 0.0
         first = True
-        for r in range(hits.shape[0]):
-            row = hits[r, p]
-            if row >= 0 and found[p]:
-                value = carray(as_pointer(addresses[r]), 1, np.float64)[row]
+        for g in range(hits.shape[0]):
+            hit = hits[g, p]
+            if hit >= 0 and found[p]:
+                value = carray(as_pointer(addresses[run_at(hit)]), 1, np.float64)[row_at(hit)]
                 total = value if first else total + value  # so that -0.0 alone stays what it is
                 first = False
         out[p] = total
@@ -79,9 +85,11 @@ def _sum_double_doubles(
         hi = 0.0
         lo = 0.0
         first = True
-        for r in range(hits.shape[0]):
-            row = hits[r, p]
-            if row >= 0 and found[p]:
+        for g in range(hits.shape[0]):
+            hit = hits[g, p]
+            if hit >= 0 and found[p]:
+                r = run_at(hit)
+                row = row_at(hit)
                 high = carray(as_pointer(high_addresses[r]), 1, np.float64)[row]
                 low = carray(as_pointer(low_addresses[r]), 1, np.float64)[row]
                 if first:
@@ -99,9 +107,11 @@ def _sum_wide(hits: Hits, low_addresses: Words, high_addresses: Words, found: Bo
     for p in range(highs.size):
         lo = np.uint64(0)
         hi = np.int64(0)
-        for r in range(hits.shape[0]):
-            row = hits[r, p]
-            if row >= 0 and found[p]:
+        for g in range(hits.shape[0]):
+            hit = hits[g, p]
+            if hit >= 0 and found[p]:
+                r = run_at(hit)
+                row = row_at(hit)
                 addend = carray(as_pointer(low_addresses[r]), 1, np.uint64)[row]
                 lo += addend
                 hi += carray(as_pointer(high_addresses[r]), 1, np.int64)[row]
@@ -111,46 +121,46 @@ def _sum_wide(hits: Hits, low_addresses: Words, high_addresses: Words, found: Bo
         highs[p] = hi
 
 
-@kernel(types.void, GRID, U64, BOOL, U64_OUT)
-def _last_words(hits: Hits, addresses: Words, found: Bools, out: Words) -> None:
-    runs = hits.shape[0]
+@kernel(types.void, I64, U64, U64_OUT)
+def _last_words(newest: Ints, addresses: Words, out: Words) -> None:
     for p in range(out.size):
         out[p] = 0
-        if not found[p]:
-            continue
-        for back in range(runs):
-            r = runs - 1 - back
-            row = hits[r, p]
-            if row >= 0:
-                out[p] = carray(as_pointer(addresses[r]), 1, np.uint64)[row]
-                break
+        if newest[p] >= 0:
+            out[p] = carray(as_pointer(addresses[run_at(newest[p])]), 1, np.uint64)[row_at(newest[p])]
 
 
 @kernel(types.boolean, GRID, BOOL, I64_OUT)
-def _newest(hits: Hits, found: Bools, runs: Ints) -> bool:
-    """Write the newest run that has each probe, -1 where none does; returns whether several runs have any."""
+def _newest(hits: Hits, found: Bools, newest: Ints) -> bool:
+    """Write the place of each probe in the newest run that has it, -1 if none has; returns whether several have any."""
     several = False
-    for p in range(runs.size):
-        runs[p] = -1
+    for p in range(newest.size):
+        newest[p] = -1
         if found[p]:
-            for r in range(hits.shape[0]):
-                if hits[r, p] >= 0:
-                    several = several or runs[p] >= 0
-                    runs[p] = r
+            for g in range(hits.shape[0]):
+                if hits[g, p] >= 0:
+                    several = several or newest[p] >= 0
+                    newest[p] = hits[g, p]
     return several
 
 
-@kernel(types.void, GRID, BOOL_OUT, I64_OUT)
-def _found(hits: Hits, found: Bools, most: Ints) -> None:
-    """Write which probes any run has, and the greatest row of each run."""
+@kernel(types.void, GRID, BOOL_OUT, GRID)
+def _found(hits: Hits, found: Bools, spans: Ints) -> None:
+    """Write which probes any run has; of each run its group, the first probe that it has and the one after the last.
+
+    The group of a run that has none is -1.
+    """
     found[:] = False
-    for r in range(hits.shape[0]):
-        greatest = np.int64(-1)
+    spans[:, 0] = -1
+    for g in range(hits.shape[0]):
         for p in range(found.size):
-            row = hits[r, p]
-            found[p] |= row >= 0
-            greatest = max(greatest, row)
-        most[r] = greatest
+            hit = hits[g, p]
+            if hit >= 0:
+                found[p] = True
+                r = run_at(hit)
+                if spans[r, 0] < 0:
+                    spans[r, 0] = g
+                    spans[r, 1] = p
+                spans[r, 2] = p + 1
 
 
 def combine_hits(
@@ -163,21 +173,20 @@ def combine_hits(
     runs : sequence of Rows
         At least one, oldest first.
     hits : np.ndarray
-        int64[runs, probes], -1 where a run does not have a probe.
+        int64[groups, probes]: places, -1 where a group of runs does not have a probe.
     ops : sequence of MergeOp
         How to combine the values of a key that several runs have.
     drop_zero : bool
         Whether a key whose first value, an int64 ``SUM``, is 0 after combining counts as not found.
     """
     probes = hits.shape[1]
-    found, most = np.empty(probes, np.bool_), np.empty(len(runs), np.int64)
-    _found(hits, found, most)
-    met = np.flatnonzero(most >= 0)
-    if len(met) < len(runs):
-        met = met if len(met) else np.zeros(1, np.int64)
-        runs, hits = [runs[r] for r in met.tolist()], hits[met]
-    columns = [run.columns_at(rows) for run, rows in zip(runs, hits, strict=True)]
-    values = _Values(hits, found, list(zip(*columns, strict=True)))
+    found, spans = np.empty(probes, np.bool_), np.empty((len(runs), 3), np.int64)
+    _found(hits, found, spans)
+    columns = {}  # by run, of those that have any
+    for r in np.flatnonzero(spans[:, 0] >= 0).tolist() or [0]:
+        group, first, end = spans[r].tolist()
+        columns[r] = runs[r].columns_at(hits[group, first:end] if group >= 0 else _NONE)
+    values = _Values(hits, found, len(runs), columns)
     if drop_zero and ops:
         check_weighted(ops)
         weights = room(probes, np.int64)
@@ -193,22 +202,32 @@ def combine_hits(
 
 
 class _Values:
-    """The columns of the runs (by column, then run) with the rows that were found."""
+    """The columns of the runs with the rows that were found.
 
-    def __init__(self, hits: Hits, found: Bools, columns: Sequence[Sequence[pa.Array[Any]]]) -> None:
+    Parameters
+    ----------
+    runs : int
+        How many runs there are.
+    columns : dict
+        Of each run that has any probe its columns, in order of the runs; of one run if none has any.
+    """
+
+    def __init__(self, hits: Hits, found: Bools, runs: int, columns: Mapping[int, Sequence[pa.Array[Any]]]) -> None:
         self._hits = hits
         self._found = found
-        self._columns = columns
-        self._runs: Ints | None = None
+        self._runs = np.fromiter(columns, np.int64, len(columns))
+        self._all_runs = runs
+        self._columns = list(zip(*columns.values(), strict=True))
+        self._newest: Ints | None = None
         self._several = False
 
     def ints(self, at: int) -> Words:
-        """Addresses of the int64 values of a column that is summed."""
-        return addresses([summable(part, np.int64) for part in self._columns[at]])
+        """By run the addresses of the int64 values of a column that is summed."""
+        return self._addresses([summable(part, np.int64) for part in self._columns[at]])
 
     def floats(self, at: int) -> Words:
-        """Addresses of the float64 values of a column that is summed."""
-        return addresses([summable(part, np.float64) for part in self._columns[at]])
+        """By run the addresses of the float64 values of a column that is summed."""
+        return self._addresses([summable(part, np.float64) for part in self._columns[at]])
 
     def combined(self, op: MergeOp, at: int) -> list[pa.Array[Any]]:
         """The columns of one logical value that begins at a column."""
@@ -232,53 +251,58 @@ class _Values:
             return [column(lows.view(np.int64)), column(highs)]
         if op is MergeOp.SUM_QD:
             return self._folded(op, at)
-        self._choose()
+        newest = self._choose()
         if op is MergeOp.LAST or not self._several:
-            return [self._last(at)]
+            return [self._last(at, newest)]
         return self._folded(op, at)
 
-    def _choose(self) -> None:
-        if self._runs is None:
-            self._runs = np.empty(self._hits.shape[1], np.int64)
-            self._several = _newest(self._hits, self._found, self._runs)
+    def _addresses(self, arrays: Sequence[npt.NDArray[Any]]) -> Words:
+        """By run, 0 for those whose columns are not known."""
+        found = np.zeros(self._all_runs, np.uint64)
+        found[self._runs] = addresses(arrays)
+        return found
 
-    def _last(self, at: int) -> pa.Array[Any]:
+    def _choose(self) -> Ints:
+        if self._newest is None:
+            self._newest = np.empty(self._hits.shape[1], np.int64)
+            self._several = _newest(self._hits, self._found, self._newest)
+        return self._newest
+
+    def _last(self, at: int, newest: Ints) -> pa.Array[Any]:
         """The value of the newest run that has a probe."""
-        parts, hits, found = self._columns[at], self._hits, self._found
+        parts, found = self._columns[at], self._found
         if is_word(parts[0].type) and not any(part.null_count for part in parts):
-            newest = room(len(found), np.uint64)
-            words = addresses([fixed(part, np.uint64) for part in parts])
-            _last_words(hits, words, found, newest)
-            return pa.Array.from_buffers(parts[0].type, len(found), [bitmap(found), pa.py_buffer(newest.data)])
+            words = room(len(found), np.uint64)
+            _last_words(newest, self._addresses([fixed(part, np.uint64) for part in parts]), words)
+            return pa.Array.from_buffers(parts[0].type, len(found), [bitmap(found), pa.py_buffer(words.data)])
         if len(parts) == 1:
-            return take_or_null(parts[0], np.where(found, hits[0], -1))
-        taken = []
+            return take_or_null(parts[0], np.where(newest >= 0, rows_at(newest), -1))
+        which = np.flatnonzero(newest >= 0)
         positions = np.full(len(found), -1, np.int64)
-        count = 0
-        for r, part in enumerate(parts):
-            which = np.flatnonzero(self._runs == r)
-            if len(which):
-                taken.append(part.take(column(hits[r, which])))
-                positions[which] = np.arange(count, count + len(which))
-                count += len(which)
-        return take_or_null(pa.concat_arrays(taken) if taken else parts[0], positions)
+        order, (taken,) = self._taken(newest[which], at, 1)
+        positions[which] = order
+        return take_or_null(taken, positions)
+
+    def _taken(self, places: Ints, at: int, columns: int) -> tuple[Ints, list[pa.Array[Any]]]:
+        """The values at some places in columns from ``at`` on, by run; and for each place its row there."""
+        by_run = np.argsort(runs_at(places), kind="stable")
+        bounds = np.searchsorted(runs_at(places)[by_run], np.append(self._runs, self._all_runs))
+        rows = rows_at(places)[by_run]
+        parts = [column(rows[first:end]) for first, end in itertools.pairwise(bounds.tolist())]
+        order = np.empty(len(places), np.int64)
+        order[by_run] = np.arange(len(places))
+        return order, [
+            pa.concat_arrays([values.take(part) for values, part in zip(self._columns[i], parts, strict=True)])
+            for i in range(at, at + columns)
+        ]
 
     def _folded(self, op: MergeOp, at: int) -> list[pa.Array[Any]]:
         """Values of all runs put together and combined probe by probe."""
-        probes, runs = np.nonzero((self._hits >= 0).T & self._found[:, None])
-        rows = self._hits[runs, probes]
-        order = np.empty(len(rows), np.int64)
-        whole: list[list[pa.Array[Any]]] = [[] for _ in range(op.columns)]
-        count = 0
-        for r in range(len(self._hits)):
-            which = np.flatnonzero(runs == r)
-            order[which] = np.arange(count, count + len(which))
-            count += len(which)
-            for i in range(op.columns):
-                whole[i].append(self._columns[at + i][r].take(column(rows[which])))
+        probes, groups = np.nonzero((self._hits >= 0).T & self._found[:, None])
+        order, whole = self._taken(self._hits[groups, probes], at, op.columns)
         counts = np.bincount(probes, minlength=self._hits.shape[1])[self._found]
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        made = combine_one(order, starts, [pa.concat_arrays(parts) for parts in whole], op)
+        made = combine_one(order, starts, whole, op)
         positions = np.full(len(self._found), -1, np.int64)
         positions[self._found] = np.arange(len(counts))
         return [_spread(part, positions, op) for part in made]

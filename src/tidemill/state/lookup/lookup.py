@@ -8,6 +8,7 @@ run in a file the index is searched first, and only the blocks that can have a p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -22,7 +23,8 @@ from tidemill.state.lookup.hits import combine_hits
 from tidemill.state.merge.combining import summable
 from tidemill.state.merge.merge import Rows, merge
 from tidemill.state.merge.operations import MergeOp, columns_by_op
-from tidemill.state.runs.mapped import Mapped
+from tidemill.state.runs.mapped import Mapped, is_sparse, level_places
+from tidemill.state.runs.places import make_places, rows_at
 from tidemill.state.runs.searching import (
     append_byte,
     expand,
@@ -69,25 +71,53 @@ _MANY = 1024
 """From so many probes on, those that a newer run has are not looked up in older ones."""
 
 
-def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
+def _groups(runs: Sequence[Rows], probes: int) -> list[range]:
+    """Runs that are searched together, oldest first: those of a level, unless there are many probes for its rows.
+
+    A level is recognized by ranges of keys that ascend.
+    """
+    groups: list[range] = []
+    first, rows = 0, len(runs[0])
+    for r, (before, run) in enumerate(itertools.pairwise(runs), start=1):
+        if not (isinstance(run, Mapped) and isinstance(before, Mapped) and run.follows(before)):
+            groups += _group(first, r, rows, probes)
+            first, rows = r, 0
+        rows += len(run)
+    return groups + _group(first, len(runs), rows, probes)
+
+
+def _group(first: int, end: int, rows: int, probes: int) -> list[range]:
+    return [range(first, end)] if is_sparse(probes, rows) else [range(r, r + 1) for r in range(first, end)]
+
+
+def _locate(runs: Sequence[Rows], group: range, probes: Keys, hashes: _Hashes) -> Ints:
+    """The place of each probe in a group of runs, -1 where absent."""
+    if len(group) > 1:
+        level = [run for run in runs[group.start : group.stop] if isinstance(run, Mapped)]
+        return level_places(level, group.start, probes, hashes)
+    run = runs[group.start]
     if isinstance(run, Mapped):
-        return run.locate(probes, hashes)
-    return locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data)
+        rows = run.locate(probes, hashes)
+    else:
+        rows = locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data)
+    if group.start:
+        make_places(rows, group.start)
+    return rows
 
 
-def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
-    """Rows by run and probe; probes that newer runs have may be left out of older ones."""
-    hits = np.full((len(runs), len(probes)), -1, np.int64)
-    places, missing = np.arange(len(probes)), np.ones(len(probes), np.bool_)
-    for r in reversed(range(len(runs))):
-        rows = _locate(runs[r], probes, hashes)
-        hits[r, places] = rows
-        missing &= rows < 0
-        if r and 4 * np.count_nonzero(missing) <= 3 * len(missing):
+def _newest_first(runs: Sequence[Rows], groups: Sequence[range], probes: Keys, hashes: _Hashes) -> Ints:
+    """Places by group and probe; probes that newer runs have may be left out of older ones."""
+    hits = np.full((len(groups), len(probes)), -1, np.int64)
+    at, missing = np.arange(len(probes)), np.ones(len(probes), np.bool_)
+    for g in reversed(range(len(groups))):
+        places = _locate(runs, groups[g], probes, hashes)
+        hits[g, at] = places
+        missing &= places < 0
+        if g and 4 * np.count_nonzero(missing) <= 3 * len(missing):
             left = np.flatnonzero(missing)
             if not len(left):
                 break
-            probes, places, hashes = probes.take(left), places[left], hashes.take(left)
+            probes, at, hashes = probes.take(left), at[left], hashes.take(left)
             missing = np.ones(len(left), np.bool_)
     return hits
 
@@ -134,12 +164,13 @@ def get(
     filled = [run for run in runs if len(run)]
     if not filled:
         return _nothing(ops, value_types, len(probes))
-    hashes = _Hashes(probes)
-    if len(filled) > 1 and len(probes) >= _MANY and all(op is MergeOp.LAST for op in ops):
-        return combine_hits(filled, _newest_first(filled, probes, hashes), ops, drop_zero and bool(value_types))
-    hits = np.empty((len(filled), len(probes)), np.int64)
-    for r, run in enumerate(filled):
-        hits[r] = _locate(run, probes, hashes)
+    hashes, groups = _Hashes(probes), _groups(filled, len(probes))
+    if len(groups) > 1 and len(probes) >= _MANY and all(op is MergeOp.LAST for op in ops):
+        hits = _newest_first(filled, groups, probes, hashes)
+        return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
+    hits = np.empty((len(groups), len(probes)), np.int64)
+    for g, group in enumerate(groups):
+        hits[g] = _locate(filled, group, probes, hashes)
     if hits.size and hits.max() < 0:
         return _nothing(ops, value_types, len(probes))
     return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
@@ -241,13 +272,15 @@ def first_with_prefix(
     lows = Keys(*append_byte(prefixes.offsets, prefixes.data, 1)) if skip_null else prefixes
     rows = _first_rows(filled, lows, prefixes, reverse)
     hits = np.ascontiguousarray(rows.T)
+    for r in range(1, len(filled)):
+        make_places(hits[r], r)
     found, values = combine_hits(filled, hits, ops, drop_zero=True)
     parts = [Keys(np.zeros(2, np.int64), np.empty(0, np.uint8))]
     source = np.zeros(n, np.int64)
     count = 1
     for run, hit in zip(filled, hits):
         which = np.flatnonzero(hit >= 0)
-        parts.append(run.take_keys(hit[which]))
+        parts.append(run.take_keys(rows_at(hit[which])))
         source[which] = count + np.arange(len(which))
         count += len(which)
     return found, Keys.concat(parts).take(source), values

@@ -76,8 +76,8 @@ class Rows:
         index = column(rows)
         return tuple(v.take(index) for v in self.values)
 
-    def columns_at(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
-        """All values, of which those of the given rows (int64, -1 for none) may be read."""
+    def columns_at(self, places: Ints) -> tuple[pa.Array[Any], ...]:
+        """All values, of which those at the given places (int64, -1 for none) may be read."""
         return self.values
 
     def value_types(self) -> list[pa.DataType]:

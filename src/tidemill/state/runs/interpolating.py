@@ -12,21 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from tidemill.kernels import types
-from tidemill.kernels.words import I64, I64_OUT, U8, U8_OUT, Bytes, Ints, Word, equal, inlined, kernel, load_word
+from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, Word, Words, equal, inlined, kernel, load_word
+from tidemill.state.keys.run_table import RUN_TABLE
+from tidemill.state.runs.body import block_rows, even_blocks, row_data, row_offsets
 from tidemill.state.runs.searching import search
 
 _CORRECTIONS = 2
 """How often a guess is corrected by the key found there."""
 _GROUP = 64
 """Probes that take a step together."""
-_INTS = ("probe", "low", "count", "first", "width", "shared", "guess")
+_INTS = ("probe", "body", "low", "count", "first", "width", "shared", "guess")
 _GUESS = np.dtype(
     [(name, np.int64) for name in _INTS]
     + [("word", np.uint64), ("least", np.uint64), ("distance", np.float64), ("scale", np.float64)]
 )
-"""A probe, the block it may be in (its first row, number of rows, where its keys begin, their length and how many bytes
-they share) and the guess: in words from the byte after those shared."""
+"""A probe, the block it may be in (its body, first row, number of rows, where its keys begin, their length and how
+many bytes they share) and the guess: in words from the byte after those shared."""
 
 
 @inlined
@@ -78,16 +79,18 @@ def _is_even(offsets: Ints, low: int, high: int, block: int, even: Bytes) -> boo
 
 
 @inlined
-def _first_guesses(data: Bytes, probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> int:
+def _first_guesses(table: Words, probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> int:
     """Guess where probes are; returns how many may be in their blocks, which come first in the group then."""
     possible = 0
     for i in range(held):
         g = group[i]
+        data = row_data(table, g.body)
         first = g.first
         width = g.width
         last = first + (g.count - 1) * width
-        if i and possible and g.low == group[possible - 1].low:
-            shared = group[possible - 1].shared
+        before = group[possible - 1]
+        if i and possible and g.low == before.low and g.body == before.body:
+            shared = before.shared
         else:
             shared = np.int64(0)
             while shared < width and data[first + shared] == data[last + shared]:
@@ -100,6 +103,7 @@ def _first_guesses(data: Bytes, probe_offsets: Ints, probes: Bytes, group: Any, 
             continue
         to = group[possible]
         to.probe = g.probe
+        to.body = g.body
         to.low = g.low
         to.count = g.count
         to.first = first
@@ -115,9 +119,10 @@ def _first_guesses(data: Bytes, probe_offsets: Ints, probes: Bytes, group: Any, 
 
 
 @inlined
-def _correct_guesses(data: Bytes, group: Any, possible: int) -> None:
+def _correct_guesses(table: Words, group: Any, possible: int) -> None:
     for i in range(possible):
         g = group[i]
+        data = row_data(table, g.body)
         there = g.first + g.guess * g.width
         seen = load_word(data, there + g.shared, there + g.width)
         short = (g.distance - np.float64(seen - g.least)) * g.scale
@@ -126,10 +131,11 @@ def _correct_guesses(data: Bytes, group: Any, possible: int) -> None:
 
 @inlined
 def _search_from_guesses(
-    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, group: Any, possible: int, rows: Ints
+    table: Words, probe_offsets: Ints, probes: Bytes, group: Any, possible: int, rows: Ints
 ) -> None:
     for i in range(possible):
         g = group[i]
+        data = row_data(table, g.body)
         width = g.width
         start = probe_offsets[g.probe]
         row = g.low + _first_word(data, g.first, width, g.shared, g.count, g.word, g.guess)
@@ -137,51 +143,56 @@ def _search_from_guesses(
         if equal(data, there, there + width, probes, start, start + width):
             rows[g.probe] = row
         elif width > g.shared + 8:
+            offsets = row_offsets(table, g.body)
             high = g.low + g.count
             row = search(offsets, data, row, high, probes, start, start + width, False)
             if row < high and equal(data, offsets[row], offsets[row + 1], probes, start, start + width):
                 rows[g.probe] = row
 
 
-@kernel(I64_OUT, I64, U8, I64, U8, I64, types.int64, U8_OUT)
-def locate_within(
-    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, blocks: Ints, size: int, even: Bytes
-) -> Ints:
-    """Row of each probe (ascending) in its block of ``size`` rows, -1 where absent or where the block is -1.
+@kernel(I64_OUT, RUN_TABLE, I64, I64, I64, U8)
+def locate_within(table: Words, bodies: Ints, blocks: Ints, probe_offsets: Ints, probes: Bytes) -> Ints:
+    """Row of each probe (ascending) in its block of its body, -1 where absent or where the block is -1.
 
     A block whose keys are not all of one length is searched by bisection.
-    ``even`` says of each block whether it is one (1) or not (2), 0 where that is not known; it is filled in.
     """
-    n = offsets.size - 1
     rows = np.full(probe_offsets.size - 1, -1, np.int64)
     group = np.empty(_GROUP, _GUESS)
     at = 0
+    body = -1
     p = 0
     while p < rows.size:
         held = 0
         while p < rows.size and held < _GROUP:
             block = blocks[p]
             if block >= 0:
+                if body != bodies[p]:
+                    body = bodies[p]
+                    at = 0
+                offsets = row_offsets(table, body)
+                size = block_rows(table, body)
                 low = block * size
-                high = min(low + size, n)
+                high = min(low + size, offsets.size - 1)
                 start = probe_offsets[p]
                 end = probe_offsets[p + 1]
-                if _is_even(offsets, low, high, block, even):
+                if _is_even(offsets, low, high, block, even_blocks(table, body)):
                     width = offsets[low + 1] - offsets[low]
                     if end - start == width:
                         group[held].probe = p
+                        group[held].body = body
                         group[held].low = low
                         group[held].count = high - low
                         group[held].first = offsets[low]
                         group[held].width = width
                         held += 1
                 else:
+                    data = row_data(table, body)
                     at = search(offsets, data, max(at, low), high, probes, start, end, False)
                     if at < high and equal(data, offsets[at], offsets[at + 1], probes, start, end):
                         rows[p] = at
             p += 1
-        possible = _first_guesses(data, probe_offsets, probes, group, held)
+        possible = _first_guesses(table, probe_offsets, probes, group, held)
         for _ in range(_CORRECTIONS):
-            _correct_guesses(data, group, possible)
-        _search_from_guesses(offsets, data, probe_offsets, probes, group, possible, rows)
+            _correct_guesses(table, group, possible)
+        _search_from_guesses(table, probe_offsets, probes, group, possible, rows)
     return rows

@@ -7,9 +7,7 @@ blocks where a key can be.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,14 +18,12 @@ from tidemill.kernels.words import Ints, Words
 from tidemill.state.keys.keys import Keys
 from tidemill.state.merge.merge import Origin, Rows
 from tidemill.state.merge.merging import locate_near
+from tidemill.state.runs.body import MANY, Body
 from tidemill.state.runs.filters import may_contain
-from tidemill.state.runs.interpolating import locate_within
-from tidemill.state.runs.pages import Pages
-from tidemill.state.runs.searching import block_of, bounds_within, fence_bounds, locate, locate_prefixes
-from tidemill.state.runs.spans import check_rows
+from tidemill.state.runs.level import locate_by_index
+from tidemill.state.runs.places import make_places_of, rows_at
+from tidemill.state.runs.searching import locate, locate_prefixes
 
-EDGE = 64
-"""Bytes of the smallest and the greatest key that a footer has."""
 _DENSE = 64
 """With at least one probe per so many rows all keys are read in order."""
 _NEAR = 4
@@ -36,172 +32,11 @@ _CLOSE = 32
 """With at least one probe per so many rows searching from the probe before is faster than the index."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
-_OFTEN, _MODEST = 16, 1 << 20
-"""Keys of a section of at most so many bytes are all checked once they have been searched so often."""
-_MANY, _SAMPLE = 1024, 128
-"""From so many probes on, a sample of this size decides whether the filter is used."""
-_NARROW = 256
-"""Bytes of a row below which rows are checked by blocks."""
-_NO_WORDS = np.empty(0, np.uint64)
 
 
-@dataclass(frozen=True)
-class Fences:
-    """Where the index of a section lies, from the start of the section.
-
-    ``count`` keys: the first of every ``block`` rows, then the last key of all. ``filter_words`` is 0 where there is
-    no filter.
-    """
-
-    block: int
-    at: int
-    count: int
-    bytes: int
-    filter_at: int
-    filter_words: int
-
-
-class Body:
-    """The columns of a section with its index. The caller must check what it reads.
-
-    Parameters
-    ----------
-    array : pa.Array
-        The keys (large_binary, no NULLs).
-    low, high : bytes
-        At most :data:`EDGE` bytes of the smallest and of the greatest key.
-    """
-
-    def __init__(
-        self,
-        pages: Pages,
-        array: pa.Array[Any],
-        values: Sequence[pa.Array[Any]],
-        fences: Fences,
-        low: bytes,
-        high: bytes,
-    ) -> None:
-        self.pages = pages
-        self.keys = Keys.from_arrow(array)
-        self.values = tuple(values)
-        self.block = fences.block
-        self.walkable = np.zeros(fences.count - 1, np.uint8)
-        """Per block whether its keys and first values are checked."""
-        self._known_keys = np.zeros(fences.count - 1, np.bool_)
-        self._known_values = np.zeros(fences.count - 1, np.bool_)
-        self.bytes = fences.at
-        self._narrow = fences.at < _NARROW * len(array)
-        self._array = array
-        self._fences = fences
-        self._low, self._high = low, high
-        self._base = pages.data.address
-        self._index: tuple[Keys, Words] | None = None
-        self._all_keys = False
-        self._searched = 0
-        self._even = np.zeros(fences.count - 1, np.uint8)
-        self.has_all_values = False
-
-    def check_all_keys(self, start: int, stop: int) -> None:
-        """Check the keys of a range of rows."""
-        if not self._all_keys:
-            check_rows(self.pages, self._base, self._array, np.array([start]), np.array([stop]))
-            self._all_keys = start == 0 and stop == len(self.keys)
-
-    def knows_keys(self) -> bool:
-        """Whether all keys are checked. Called before each search: keys that are searched often get checked."""
-        if not self._all_keys:
-            self._searched += 1
-            if self._searched > _OFTEN and self.bytes <= _MODEST:
-                self.check_all_keys(0, len(self.keys))
-        return self._all_keys
-
-    def check_all_values(self, start: int, stop: int) -> None:
-        """Check the values of a range of rows."""
-        for array in self.values:
-            check_rows(self.pages, self._base, array, np.array([start]), np.array([stop]))
-
-    def check_blocks(self, blocks: Ints) -> None:
-        """Check the keys of some blocks."""
-        blocks = blocks[~self._known_keys[blocks]]
-        if len(blocks) and not self.pages.complete:
-            check_rows(self.pages, self._base, self._array, *self._rows_of(blocks))
-            self._known_keys[blocks] = True
-            self._all_keys = bool(self._known_keys.all())
-
-    def check_values(self, rows: Ints) -> None:
-        """Check the values of some rows; for narrow rows those of their whole blocks."""
-        if self.has_all_values or self.pages.complete:
-            return
-        if not self._narrow:
-            for array in self.values:
-                check_rows(self.pages, self._base, array, rows, rows + 1)
-            return
-        blocks = rows // self.block
-        blocks = blocks[~self._known_values[blocks]]
-        if len(blocks):
-            for array in self.values:
-                check_rows(self.pages, self._base, array, *self._rows_of(blocks))
-            self._known_values[blocks] = True
-            self.has_all_values = bool(self._known_values.all())
-
-    def open_blocks(self, blocks: Ints) -> None:
-        """Check the keys and first values of some blocks."""
-        blocks = blocks[self.walkable[blocks] == 0]
-        if len(blocks):
-            self.check_blocks(blocks)
-            check_rows(self.pages, self._base, self.values[0], *self._rows_of(blocks))
-            self.walkable[blocks] = 1
-
-    @property
-    def index(self) -> tuple[Keys, Words]:
-        """The fences and the words of the filter, checked."""
-        if self._index is None:
-            f = self._fences
-            start = f.at + 8 * (f.count + 1)
-            self.pages.check(f.at, f.filter_at + 8 * f.filter_words)
-            data = memoryview(self.pages.data)
-            fences = Keys(
-                np.frombuffer(data, np.int64, f.count + 1, f.at), np.frombuffer(data, np.uint8, f.bytes, start)
-            )
-            self._index = fences, np.frombuffer(data, np.uint64, f.filter_words, f.filter_at)
-        return self._index
-
-    def reach(self, probes: Keys) -> tuple[int, int]:
-        """The range of ascending probes that are neither before the first key nor after the last."""
-        n = len(probes)
-        start = 0 if probes[0] >= self._low else bisect.bisect_left(range(n), self._low, key=probes.__getitem__)
-        if probes[n - 1][:EDGE] <= self._high:
-            return start, n
-        return start, bisect.bisect_right(range(n), self._high, start, key=lambda i: probes[i][:EDGE])
-
-    def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
-        """Row of each probe (ascending and unique), -1 where absent, by the index; ``hashes`` gives their hashes."""
-        (fences, words), keys = self.index, self.keys
-        if not self.holds_back(len(probes), hashes):
-            words = _NO_WORDS
-        wanted = hashes() if len(words) else _NO_WORDS
-        blocks = block_of(fences.offsets, fences.data, probes.offsets, probes.data, words, wanted)
-        if not self._all_keys:
-            self.check_blocks(blocks[blocks >= 0])
-        return locate_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block, self._even)
-
-    def holds_back(self, probes: int, hashes: Callable[[], Words]) -> bool:
-        """Whether the filter is worth using: it rejects most of many probes, or they are few."""
-        words = self.index[1]
-        if probes < _MANY or not len(words):
-            return len(words) > 0
-        sample = may_contain(words, np.ascontiguousarray(hashes()[:: probes // _SAMPLE]))
-        return 2 * int(np.count_nonzero(sample)) < len(sample)
-
-    def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
-        """The first row not less than each probe, or with ``past_prefix`` behind all that start with it."""
-        fences, keys = self.index[0], self.keys
-        blocks = fence_bounds(fences.offsets, fences.data, len(self.walkable), probes.offsets, probes.data, past_prefix)
-        self.check_blocks(np.maximum(blocks - 1, 0))
-        return bounds_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block, past_prefix)
-
-    def _rows_of(self, blocks: Ints) -> tuple[Ints, Ints]:
-        return blocks * self.block, np.minimum((blocks + 1) * self.block, len(self.keys))
+def is_sparse(probes: int, rows: int) -> bool:
+    """Whether so few keys are sought in so many rows that an index finds them faster than a search of all."""
+    return probes * _CLOSE <= rows
 
 
 def _search(keys: Keys, probes: Keys) -> Ints:
@@ -274,18 +109,22 @@ class Mapped(Rows):
         taken = column(index)
         return tuple(v.take(taken) for v in self.body.values)
 
-    def columns_at(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
-        """All values, of which those of the given rows (int64, -1 for none) are checked."""
+    def columns_at(self, places: Ints) -> tuple[pa.Array[Any], ...]:
+        """All values, of which those at the given places (int64, -1 for none) are checked."""
         values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
         if values is not None:
             return values
         if not (self.body.has_all_values or self.body.pages.complete):
-            self.body.check_values(rows[rows >= 0] + self.start)
+            self.body.check_values(rows_at(places[places >= 0]) + self.start)
         return tuple(v.slice(self.start, len(self)) for v in self.body.values)
 
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
         return [v.type for v in self.body.values]
+
+    def follows(self, other: Mapped) -> bool:
+        """Whether all keys of the section are greater than those of another's, as far as the footers tell."""
+        return self.body.low > other.body.high
 
     def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """Row of each probe (ascending and unique), -1 where absent; ``hashes`` gives those of the probes."""
@@ -301,16 +140,16 @@ class Mapped(Rows):
 
     def _locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         body, n = self.body, len(self)
-        if self._direct(probes) and (n < _SMALL or len(probes) * _CLOSE > n):
+        if self._direct(probes) and (n < _SMALL or not is_sparse(len(probes), n)):
             keys = self.keys
-            if len(probes) >= _MANY:
+            if len(probes) >= MANY:
                 which = self._possible(probes, hashes)
                 if len(which) < len(probes):
                     rows = np.full(len(probes), -1, np.int64)
                     rows[which] = _search(keys, probes.take(which))
                     return rows
             return _search(keys, probes)
-        rows = body.locate(probes, hashes)
+        _, rows = locate_by_index((body,), probes, hashes)
         if n < len(body.keys):
             rows[(rows < self.start) | (rows >= self.start + n)] = -1
             rows[rows >= 0] -= self.start
@@ -344,3 +183,14 @@ class Mapped(Rows):
             keys = self.keys
             return locate_prefixes(keys.offsets, keys.data, probes.offsets, probes.data)[past_prefix]
         return np.clip(self.body.bounds(probes, past_prefix) - self.start, 0, len(self))
+
+
+def level_places(runs: Sequence[Mapped], first: int, probes: Keys, hashes: Callable[[], Words]) -> Ints:
+    """The place of each probe in the runs of a level, each of which follows the one before, -1 where absent.
+
+    The first run has the number ``first``.
+    """
+    bodies, rows = locate_by_index([run.body for run in runs], probes, hashes)
+    starts, stops = np.array([run.start for run in runs]), np.array([run.start + len(run) for run in runs])
+    make_places_of(rows, bodies, starts, stops, first)
+    return rows

@@ -26,7 +26,6 @@ from tidemill.kernels.words import (
     inlined,
     kernel,
 )
-from tidemill.state.runs.filters import has
 
 I64_GRID = types.array(types.int64, 2, "C")
 
@@ -94,32 +93,6 @@ def locate_prefixes(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Byt
         at = search(offsets, data, lows[p], size, probes, start, end, True)
         highs[p] = at
     return lows, highs
-
-
-@kernel(I64_OUT, I64, U8, I64, U8, U64, U64)
-def block_of(
-    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, filter_words: Words, hashes: Words
-) -> Ints:
-    """The block where each probe would be, -1 if in none; given the first key of each block, then the last of all.
-
-    A probe that the filter, if there is one, rejects gets -1 too.
-    """
-    blocks = np.empty(probe_offsets.size - 1, np.int64)
-    last = offsets.size - 2
-    at = 0
-    for p in range(blocks.size):
-        start = probe_offsets[p]
-        end = probe_offsets[p + 1]
-        at = search(offsets, data, at, last, probes, start, end, False)
-        if at < last and equal(data, offsets[at], offsets[at + 1], probes, start, end):
-            blocks[p] = at
-        elif at == last and compare(data, offsets[last], offsets[last + 1], probes, start, end) < 0:
-            blocks[p] = -1
-        else:
-            blocks[p] = at - 1
-        if filter_words.size and blocks[p] >= 0 and not has(filter_words, hashes[p]):
-            blocks[p] = -1
-    return blocks
 
 
 @kernel(I64_OUT, I64, U8, types.int64, I64, U8, types.boolean)

@@ -44,8 +44,9 @@ from tidemill.state.keys.keys import KeyColumn, Keys, hash64
 from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.merge.unordered import Unordered, coalesced
 from tidemill.state.runs import filters, pages
+from tidemill.state.runs.body import EDGE, Body, Fences
 from tidemill.state.runs.implied import with_implied, without_implied
-from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
+from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.pages import Pages, checksums
 from tidemill.state.versions.objects import advice
 from tidemill.state.versions.version import RUN

@@ -315,5 +315,5 @@ def _levelled(run: Run, level: int = 0, low: str = "", high: str = "", spans: Se
 
 
 def in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Oldest changes of any key first: deeper levels, then those of level 0 by epoch."""
-    return tuple(sorted(runs, key=lambda r: (-r.level, r.epoch_high, r.epoch_low)))
+    """Oldest changes of any key first: deeper levels, each by key, then those of level 0 by epoch."""
+    return tuple(sorted(runs, key=lambda r: (-r.level, r.low if r.level else b"", r.epoch_high, r.epoch_low)))
