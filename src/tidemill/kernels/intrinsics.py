@@ -73,9 +73,22 @@ def _pointer(_: Any, address: Any) -> Any:
     return types.voidptr(types.uint64), generate
 
 
+def _crc32(_: Any, function: Any, address: Any, length: Any) -> Any:
+    """What the function at an address, of the signature of ISA-L's ``crc32_gzip_refl``, computes of some bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        type_ = ir.FunctionType(word, (word, byte, ir.IntType(64)))
+        called = builder.inttoptr(arguments[0], type_.as_pointer())
+        return builder.call(called, (ir.Constant(word, 0), builder.inttoptr(arguments[1], byte), arguments[2]))
+
+    return types.uint32(types.uint64, types.uint64, types.uint64), generate
+
+
 load64 = intrinsic(_load64)
 store64 = intrinsic(_store(64))
 store32 = intrinsic(_store(32))
 multiply_high = intrinsic(_mulhi)
 fused_multiply_add = intrinsic(_fma)
 as_pointer = intrinsic(_pointer)
+call_crc32 = intrinsic(_crc32)

@@ -72,6 +72,8 @@ fused_multiply_add = _intrinsic("fused_multiply_add")
 """``left * right + addend`` with one rounding."""
 as_pointer = _intrinsic("as_pointer")
 """An integer address as a pointer, for ``carray``."""
+call_crc32 = _intrinsic("call_crc32")
+"""``call_crc32(function, address, length)``: the checksum that the function at an address computes of some bytes."""
 
 
 @inlined

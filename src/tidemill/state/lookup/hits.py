@@ -41,13 +41,9 @@ from tidemill.state.keys.run_table import addresses
 from tidemill.state.merge.combining import check_weighted, combine_one, is_word, summable
 from tidemill.state.merge.merge import Rows
 from tidemill.state.merge.operations import MergeOp, columns_by_op
-from tidemill.state.runs.places import row_at, rows_at, run_at, runs_at
-
-Hits = npt.NDArray[np.int64]
-"""Place of each probe in each group of runs (int64[groups, probes], oldest first), -1 where it does not have it.
-
-Runs are numbered from group to group; of two runs of one group that with the greater number has greater keys.
-"""
+from tidemill.state.runs.level import check_hits
+from tidemill.state.runs.mapped import Mapped
+from tidemill.state.runs.places import Hits, row_at, rows_at, run_at, runs_at
 
 GRID = types.array(types.int64, 2, "C")
 _NONE = np.empty(0, np.int64)
@@ -182,10 +178,18 @@ def combine_hits(
     probes = hits.shape[1]
     found, spans = np.empty(probes, np.bool_), np.empty((len(runs), 3), np.int64)
     _found(hits, found, spans)
-    columns = {}  # by run, of those that have any
+    columns, unchecked = {}, {}  # by run, of those that have any
     for r in np.flatnonzero(spans[:, 0] >= 0).tolist() or [0]:
-        group, first, end = spans[r].tolist()
-        columns[r] = runs[r].columns_at(hits[group, first:end] if group >= 0 else _NONE)
+        run = runs[r]
+        if isinstance(run, Mapped) and run.body.has_fixed_widths:
+            columns[r] = run.unchecked_values
+            if not run.body.pages.complete:
+                unchecked[r] = run.body, run.start
+        else:
+            group, first, end = spans[r].tolist()
+            columns[r] = run.columns_at(hits[group, first:end] if group >= 0 else _NONE)
+    if unchecked:
+        check_hits(unchecked, len(runs), hits)
     values = _Values(hits, found, len(runs), columns)
     if drop_zero and ops:
         check_weighted(ops)

@@ -9,19 +9,21 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.kernels import types
 from tidemill.kernels.deferred import carray
-from tidemill.kernels.words import Ints, Words, as_pointer, inlined
+from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
 from tidemill.state.keys.keys import Keys
-from tidemill.state.keys.run_table import addresses
-from tidemill.state.runs.filters import may_contain
-from tidemill.state.runs.pages import Pages
+from tidemill.state.keys.run_table import RUN_TABLE, addresses
+from tidemill.state.runs.filters import LINE_WORDS, line_of, may_contain
+from tidemill.state.runs.pages import COLUMNS, Pages, check_bytes, is_inside, position
 from tidemill.state.runs.searching import bounds_within, fence_bounds
-from tidemill.state.runs.spans import check_rows
+from tidemill.state.runs.spans import check_rows, fixed_widths
 
 EDGE = 64
 """Bytes of the smallest and the greatest key that a footer has."""
@@ -49,52 +51,122 @@ class Fences:
     filter_words: int
 
 
+_KEYS, _KEY_BYTES, _FENCES, _FENCE_BYTES, _FILTER, _KNOWN, _EVEN, _VALUES = range(COLUMNS, COLUMNS + 8)
+_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK, _VALUE_COUNT = range(_VALUES + 1, _VALUES + 8)
+
+
 @inlined
 def row_offsets(table: Words, body: int) -> Any:
     """Offsets of the keys of a body."""
-    return carray(as_pointer(table[body, 0]), np.int64(table[body, 7]) + 1, np.int64)
+    return carray(as_pointer(table[body, _KEYS]), np.int64(table[body, _ROWS]) + 1, np.int64)
 
 
 @inlined
 def row_data(table: Words, body: int) -> Any:
     """Bytes of the keys of a body."""
-    return carray(as_pointer(table[body, 1]), np.int64(table[body, 8]), np.uint8)
+    return carray(as_pointer(table[body, _KEY_BYTES]), np.int64(table[body, _BYTES]), np.uint8)
 
 
 @inlined
 def fence_offsets(table: Words, body: int) -> Any:
     """Offsets of the fences of a body."""
-    return carray(as_pointer(table[body, 2]), np.int64(table[body, 9]) + 1, np.int64)
+    return carray(as_pointer(table[body, _FENCES]), np.int64(table[body, _COUNT]) + 1, np.int64)
 
 
 @inlined
 def fence_data(table: Words, body: int) -> Any:
     """Bytes of the fences of a body."""
-    return carray(as_pointer(table[body, 3]), np.int64(table[body, 10]), np.uint8)
+    return carray(as_pointer(table[body, _FENCE_BYTES]), np.int64(table[body, _SIZE]), np.uint8)
+
+
+@inlined
+def check_fences(table: Words, body: int) -> int:
+    """Check the fences of a body; returns a corrupt page, -1 if there is none."""
+    start = position(table, body, table[body, _FENCES])
+    end = position(table, body, table[body, _FENCE_BYTES]) + np.int64(table[body, _SIZE])
+    return check_bytes(table, body, start, end)
 
 
 @inlined
 def filter_words(table: Words, body: int) -> Any:
     """Words of the filter of a body, none if it has no filter."""
-    return carray(as_pointer(table[body, 4]), np.int64(table[body, 11]), np.uint64)
+    return carray(as_pointer(table[body, _FILTER]), np.int64(table[body, _WORDS]), np.uint64)
 
 
 @inlined
-def known_blocks(table: Words, body: int) -> Any:
-    """Per block of a body whether its keys are checked."""
-    return carray(as_pointer(table[body, 5]), np.int64(table[body, 9]) - 1, np.uint8)
+def check_filter(table: Words, body: int, hash_: Any) -> int:
+    """Check what the filter of a body says of a hash; returns a corrupt page, -1 if there is none."""
+    start = position(table, body, table[body, _FILTER]) + 8 * line_of(filter_words(table, body), hash_)
+    return check_bytes(table, body, start, start + 8 * LINE_WORDS)
+
+
+@inlined
+def check_block(table: Words, body: int, block: int) -> int:
+    """Check the keys of a block of a body; returns a corrupt page, -1 if there is none."""
+    known = carray(as_pointer(table[body, _KNOWN]), block + 1, np.uint8)
+    if known[block]:
+        return -1
+    offsets = row_offsets(table, body)
+    low = block * block_rows(table, body)
+    high = min(low + block_rows(table, body), offsets.size - 1)
+    at = position(table, body, table[body, _KEYS])
+    if is_inside(table, body, at):
+        bad = check_bytes(table, body, at + 8 * low, at + 8 * (high + 1))
+        if bad >= 0:
+            return bad
+    at = position(table, body, table[body, _KEY_BYTES])
+    if is_inside(table, body, at):
+        bad = check_bytes(table, body, at + offsets[low], at + offsets[high])
+        if bad >= 0:
+            return bad
+    known[block] = 1
+    return -1
+
+
+@inlined
+def check_values(table: Words, body: int, row: int) -> int:
+    """Check the values of a row of a body whose columns have fixed widths; returns a corrupt page, -1 if there is none.
+
+    Nothing is checked in a body with other columns.
+    """
+    count = np.int64(table[body, _VALUE_COUNT])
+    buffers = carray(as_pointer(table[body, _VALUES]), (count, 2), np.int64)
+    for i in range(count):
+        at, bits = buffers[i]
+        bad = check_bytes(table, body, at + (row * bits >> 3), at + ((row + 1) * bits + 7 >> 3))
+        if bad >= 0:
+            return bad
+    return -1
 
 
 @inlined
 def even_blocks(table: Words, body: int) -> Any:
     """Per block of a body whether its keys are of one length (1) or not (2), 0 where that is not known."""
-    return carray(as_pointer(table[body, 6]), np.int64(table[body, 9]) - 1, np.uint8)
+    return carray(as_pointer(table[body, _EVEN]), np.int64(table[body, _COUNT]) - 1, np.uint8)
 
 
 @inlined
 def block_rows(table: Words, body: int) -> Any:
     """Rows of a block of a body."""
-    return np.int64(table[body, 12])
+    return np.int64(table[body, _BLOCK])
+
+
+@kernel(types.int64, RUN_TABLE, I64)
+def _check_blocks(table: Words, blocks: Ints) -> int:
+    for i in range(blocks.size):
+        bad = check_block(table, 0, blocks[i])
+        if bad >= 0:
+            return bad
+    return -1
+
+
+@kernel(types.int64, RUN_TABLE, I64)
+def _check_values(table: Words, rows: Ints) -> int:
+    for i in range(rows.size):
+        bad = check_values(table, 0, rows[i])
+        if bad >= 0:
+            return bad
+    return -1
 
 
 class Body:
@@ -131,11 +203,13 @@ class Body:
         self._fences = fences
         self.low, self.high = low, high
         self._base = pages.data.address
-        self._index: tuple[Keys, Words] | None = None
-        self._addresses: Words | None = None
         self._all_keys = False
         self._searched = 0
         self._even = np.zeros(fences.count - 1, np.uint8)
+        fixed = fixed_widths(pages, self._base, self.values)
+        self.has_fixed_widths = fixed is not None
+        """Whether the values of a row are where its number says."""
+        self._fixed = np.empty((0, 2), np.int64) if fixed is None else fixed
         self.has_all_values = False
 
     def check_all_keys(self, start: int, stop: int) -> None:
@@ -149,6 +223,7 @@ class Body:
     def knows_keys(self) -> bool:
         """Whether all keys are checked. Called before each search: keys that are searched often get checked."""
         if not self._all_keys:
+            self._all_keys = bool(self._known_keys.all())
             self._searched += 1
             if self._searched > _OFTEN and self.bytes <= _MODEST:
                 self.check_all_keys(0, len(self.keys))
@@ -161,15 +236,15 @@ class Body:
 
     def check_blocks(self, blocks: Ints) -> None:
         """Check the keys of some blocks."""
-        blocks = blocks[~self._known_keys[blocks]]
-        if len(blocks):
-            check_rows(self.pages, self._base, self._array, *self._rows_of(blocks))
-            self._known_keys[blocks] = True
-            self._all_keys = bool(self._known_keys.all())
+        if not self._all_keys:
+            self.pages.require(_check_blocks(self.addresses[None], blocks))
 
     def check_values(self, rows: Ints) -> None:
-        """Check the values of some rows; for narrow rows those of their whole blocks."""
+        """Check the values of some rows; of whole blocks if rows are narrow and not all columns have fixed widths."""
         if self.has_all_values or self.pages.complete:
+            return
+        if self.has_fixed_widths:
+            self.pages.require(_check_values(self.addresses[None], rows))
             return
         if not self._narrow:
             for array in self.values:
@@ -192,33 +267,39 @@ class Body:
             self.walkable[blocks] = 1
 
     @property
-    def index(self) -> tuple[Keys, Words]:
-        """The fences and the words of the filter, checked."""
-        if self._index is None:
-            f = self._fences
-            start = f.at + 8 * (f.count + 1)
-            self.pages.check(f.at, f.filter_at + 8 * f.filter_words)
-            data = memoryview(self.pages.data)
-            fences = Keys(
-                np.frombuffer(data, np.int64, f.count + 1, f.at), np.frombuffer(data, np.uint8, f.bytes, start)
-            )
-            self._index = fences, np.frombuffer(data, np.uint64, f.filter_words, f.filter_at)
-        return self._index
+    def fences(self) -> Keys:
+        """The fences, checked."""
+        f = self._fences
+        self.pages.check(f.at, f.at + 8 * (f.count + 1) + f.bytes)
+        return self._index[0]
+
+    @property
+    def filter(self) -> Words:
+        """The words of the filter, checked; none if there is no filter."""
+        f = self._fences
+        self.pages.check(f.filter_at, f.filter_at + 8 * f.filter_words)
+        return self._index[1]
 
     @property
     def has_filter(self) -> bool:
         """Whether the index has a filter."""
         return self._fences.filter_words > 0
 
-    @property
+    @cached_property
+    def _index(self) -> tuple[Keys, Words]:
+        """The fences and the words of the filter."""
+        f, data = self._fences, memoryview(self.pages.data)
+        offsets = np.frombuffer(data, np.int64, f.count + 1, f.at)
+        fences = Keys(offsets, np.frombuffer(data, np.uint8, f.bytes, f.at + 8 * (f.count + 1)))
+        return fences, np.frombuffer(data, np.uint64, f.filter_words, f.filter_at)
+
+    @cached_property
     def addresses(self) -> Words:
-        """The body as a row of the table that kernels take (uint64[13]), its index checked. It must outlive the row."""
-        if self._addresses is None:
-            (fences, words), keys = self.index, self.keys
-            arrays = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even
-            sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block
-            self._addresses = np.append(addresses(arrays), np.array(sizes, np.uint64))
-        return self._addresses
+        """The body as a row of the table that kernels take (uint64[22]); it must outlive that."""
+        (fences, words), keys, fixed = self._index, self.keys, self._fixed
+        parts = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even, fixed
+        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block, len(fixed)
+        return np.concatenate([self.pages.addresses, addresses(parts), np.array(sizes, np.uint64)])
 
     def reach(self, probes: Keys) -> tuple[int, int]:
         """The range of ascending probes that are neither before the first key nor after the last."""
@@ -230,15 +311,14 @@ class Body:
 
     def holds_back(self, probes: int, hashes: Callable[[], Words]) -> bool:
         """Whether the filter is worth using: it rejects most of many probes, or they are few."""
-        words = self.index[1]
-        if probes < MANY or not len(words):
-            return len(words) > 0
-        sample = may_contain(words, np.ascontiguousarray(hashes()[:: probes // SAMPLE]))
+        if probes < MANY or not self.has_filter:
+            return self.has_filter
+        sample = may_contain(self.filter, np.ascontiguousarray(hashes()[:: probes // SAMPLE]))
         return 2 * int(np.count_nonzero(sample)) < len(sample)
 
     def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
         """The first row not less than each probe, or with ``past_prefix`` behind all that start with it."""
-        fences, keys = self.index[0], self.keys
+        fences, keys = self.fences, self.keys
         blocks = fence_bounds(fences.offsets, fences.data, len(self.walkable), probes.offsets, probes.data, past_prefix)
         self.check_blocks(np.maximum(blocks - 1, 0))
         return bounds_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block, past_prefix)

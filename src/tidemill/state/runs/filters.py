@@ -8,6 +8,8 @@ in RocksDB's FastLocalBloom.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tidemill.kernels import types
@@ -34,9 +36,15 @@ def _build(hashes: Words, lines: int) -> Words:
 
 
 @inlined
+def line_of(words: Words, hash_: int) -> Any:
+    """The first word of the line that has the bits of a hash."""
+    return np.int64(multiply_high(hash_, np.uint64(words.size // LINE_WORDS))) * LINE_WORDS
+
+
+@inlined
 def has(words: Words, hash_: int) -> bool:
     """Whether the key of a hash may be among those the filter was built of; never False for one that is."""
-    first = np.int64(multiply_high(hash_, np.uint64(words.size // LINE_WORDS))) * LINE_WORDS
+    first = line_of(words, hash_)
     bits = hash_ * _SPREAD
     for _ in range(_PROBES):
         bit = bits >> np.uint64(55)

@@ -70,7 +70,7 @@ class Mapped(Rows):
         values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
         if values is None:
             self.body.check_all_values(self.start, self.start + len(self))
-            values = self.__dict__["_values"] = tuple(v.slice(self.start, len(self)) for v in self.body.values)
+            values = self.__dict__["_values"] = self.unchecked_values
         return values
 
     @property
@@ -82,6 +82,11 @@ class Mapped(Rows):
     def unchecked_keys(self) -> Keys:
         """All keys; the caller must check what it reads."""
         return self.body.keys.slice(self.start, self.start + len(self))
+
+    @property
+    def unchecked_values(self) -> tuple[pa.Array[Any], ...]:
+        """All values; the caller must check what it reads."""
+        return tuple(v.slice(self.start, len(self)) for v in self.body.values)
 
     def __len__(self) -> int:
         return int(self.__dict__["_stop"]) - self.start
@@ -116,7 +121,7 @@ class Mapped(Rows):
             return values
         if not (self.body.has_all_values or self.body.pages.complete):
             self.body.check_values(rows_at(places[places >= 0]) + self.start)
-        return tuple(v.slice(self.start, len(self)) for v in self.body.values)
+        return self.unchecked_values
 
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
@@ -158,7 +163,7 @@ class Mapped(Rows):
     def _possible(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """Indices of the probes to search: those that pass the filter, or all if it would reject only a few."""
         if self.body.holds_back(len(probes), hashes):
-            return np.flatnonzero(may_contain(self.body.index[1], hashes()))
+            return np.flatnonzero(may_contain(self.body.filter, hashes()))
         return np.arange(len(probes))
 
     def rows_with(self, prefixes: Keys) -> tuple[Ints, Ints]:

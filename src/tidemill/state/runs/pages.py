@@ -11,41 +11,84 @@ from isal import isal_zlib
 
 from tidemill.errors import TidemillError
 from tidemill.kernels import types
-from tidemill.kernels.words import BOOL_OUT, I64, Bools, Ints, kernel
+from tidemill.kernels.crc32 import crc32, crc32_function, crc32_of_pages
+from tidemill.kernels.deferred import carray
+from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
+from tidemill.state.keys.run_table import RUN_TABLE, addresses
 
-PAGE = 16 << 10
-"""Bytes that have a checksum of their own."""
+PAGE = 4 << 10
+"""Bytes that have a checksum of their own; a power of two."""
+COLUMNS = 7
+"""Of a table of pages as kernels take it: addresses of the bytes, of their checksums and of flags, one a page, which
+tell whether it was checked; the address of the number of pages that were not; how many bytes there are; how often the
+bytes of a page double from one on; the function that computes checksums."""
 
 Damaged = Callable[[str], TidemillError]
 """Makes the error for corrupt data, given what is wrong."""
 
 
-@kernel(types.void, BOOL_OUT, I64, I64, types.int64)
-def _mark(pages: Bools, starts: Ints, ends: Ints, size: int) -> None:
-    """Set the pages that hold any byte of the ranges."""
+@inlined
+def position(table: Words, row: int, address: Any) -> Any:
+    """Where an address is among the bytes of a row of the table, negative or too large if it is not."""
+    return np.int64(address - table[row, 0])
+
+
+@inlined
+def is_inside(table: Words, row: int, at: int) -> Any:
+    """Whether a position is one of the bytes of a row of the table."""
+    return 0 <= at < np.int64(table[row, 4])
+
+
+@inlined
+def check_bytes(table: Words, row: int, start: int, end: int) -> int:
+    """Check the pages of bytes ``start <= at < end``; returns the first that is corrupt, -1 if none is."""
+    if start >= end:
+        return -1
+    shift = np.int64(table[row, 5])
+    last = (end - 1) >> shift
+    checked = carray(as_pointer(table[row, 2]), last + 1, np.uint8)
+    for page in range(start >> shift, last + 1):
+        if checked[page] == 0:
+            at = page << shift
+            length = min(np.int64(1) << shift, np.int64(table[row, 4]) - at)
+            crc = crc32(table[row, 6], np.uint64(table[row, 0] + np.uint64(at)), length)
+            if crc != carray(as_pointer(table[row, 1]), last + 1, np.uint32)[page]:
+                return page
+            checked[page] = 1
+            carray(as_pointer(table[row, 3]), 1, np.int64)[0] -= 1
+    return -1
+
+
+@kernel(types.int64, RUN_TABLE, I64, I64)
+def _check_ranges(table: Words, starts: Ints, ends: Ints) -> int:
     for i in range(starts.size):
-        if starts[i] < ends[i]:
-            for page in range(starts[i] // size, (ends[i] - 1) // size + 1):
-                pages[page] = True
+        bad = check_bytes(table, 0, starts[i], ends[i])
+        if bad >= 0:
+            return bad
+    return -1
 
 
 def checksums(pieces: Iterable[Any], page: int) -> bytes:
     """The CRC-32 of each page of some bytes, little endian; the bytes come in pieces."""
-    crcs: list[int] = []
+    found: list[Any] = []
     crc, left = 0, page
     for piece in pieces:
-        view, at = memoryview(piece), 0
-        while at < len(view):
-            end = min(at + left, len(view))
-            crc = isal_zlib.crc32(view[at:end], crc)
-            left -= end - at
-            at = end
-            if not left:
-                crcs.append(crc)
-                crc, left = 0, page
+        view, at = memoryview(piece).cast("B"), 0
+        if left < page:
+            at = min(left, len(view))
+            crc = isal_zlib.crc32(view[:at], crc)
+            left -= at
+        if not left:
+            found.append([crc])
+            crc, left = 0, page
+        if left == page:
+            found.append(crc32_of_pages(view[at:], page))
+            at += len(found[-1]) * page
+            crc = isal_zlib.crc32(view[at:])
+            left -= len(view) - at
     if left < page:
-        crcs.append(crc)
-    return np.array(crcs, "<u4").tobytes()
+        found.append([crc])
+    return np.concatenate(found).astype("<u4").tobytes() if found else b""
 
 
 class Pages:
@@ -57,27 +100,41 @@ class Pages:
     ----------
     data : pa.Buffer
         The bytes.
+    page : int
+        How many of them a page has, a power of two.
     crcs, crc : pa.Buffer and int
         The checksum of each page, and that of these checksums.
     damaged : callable
         Makes the error for a corrupt page.
+
+    Attributes
+    ----------
+    addresses : np.ndarray
+        The pages as a row of a table that kernels take (uint64[:data:`COLUMNS`]); they must outlive it.
     """
 
     def __init__(self, data: pa.Buffer, page: int, crcs: pa.Buffer, crc: int, damaged: Damaged) -> None:
         self.data = data
         self.page = page
         self._damaged = damaged
-        self._view = memoryview(data)
         if isal_zlib.crc32(crcs) != crc:
             raise damaged("its list of checksums fails its own")
         self._crcs = np.frombuffer(memoryview(crcs), "<u4")
-        self._checked = np.zeros(len(self._crcs), np.bool_)
-        self._left = len(self._crcs)
+        self._checked = np.zeros(len(self._crcs), np.uint8)
+        self._left = np.array([len(self._crcs)])
+        self._complete = not len(self._crcs)
+        arrays = addresses([self._crcs, self._checked, self._left])
+        sizes = data.size, page.bit_length() - 1, crc32_function()
+        self.addresses = np.array([data.address, *arrays.tolist(), *sizes], np.uint64)
 
     @property
     def complete(self) -> bool:
         """Whether all pages have been checked."""
-        return self._left == 0
+        if not self._complete and self._left[0] <= 0:
+            # Threads that check one page at once count it twice.
+            self._left[0] = len(self._checked) - np.count_nonzero(self._checked)
+            self._complete = bool(self._left[0] == 0)
+        return self._complete
 
     @property
     def checked_bytes(self) -> int:
@@ -86,36 +143,22 @@ class Pages:
 
     def check(self, start: int, end: int) -> None:
         """Check the pages of bytes ``start <= at < end``. TM1011 when one is corrupt."""
-        if self._left and start < end:
-            first, last = start // self.page, (end - 1) // self.page + 1
-            self._check(first + np.flatnonzero(~self._checked[first:last]))
+        self.check_ranges(np.array([start]), np.array([end]))
 
     def check_ranges(self, starts: Ints, ends: Ints) -> None:
         """Check the pages of several ranges of bytes. TM1011 when one is corrupt."""
-        if len(starts) == 1:
-            self.check(int(starts[0]), int(ends[0]))
-        elif self._left and len(starts):
-            wanted = np.zeros(len(self._crcs), np.bool_)
-            _mark(wanted, starts, ends, self.page)
-            wanted &= ~self._checked
-            self._check(np.flatnonzero(wanted))
+        if not self.complete:
+            self.require(_check_ranges(self.addresses[None], starts, ends))
+
+    def require(self, bad: int) -> None:
+        """TM1011 unless a page that a kernel found to be corrupt is -1."""
+        if bad >= 0:
+            at = bad * self.page
+            raise self._damaged(f"bytes {at} to {min(at + self.page, self.data.size) - 1} of it fail their checksum")
 
     def damage(self) -> list[int]:
         """All pages that are corrupt now, whether or not they were checked before."""
-        return [i for i in range(len(self._crcs)) if not self._intact(i)]
-
-    def _check(self, pages: Ints) -> None:
-        if not len(pages):
-            return
-        for page in pages.tolist():
-            if not self._intact(page):
-                at = page * self.page
-                raise self._damaged(
-                    f"bytes {at} to {min(at + self.page, self.data.size) - 1} of it fail their checksum"
-                )
-        self._checked[pages] = True
-        self._left = len(self._checked) - int(np.count_nonzero(self._checked))
-
-    def _intact(self, page: int) -> bool:
-        at = page * self.page
-        return isal_zlib.crc32(self._view[at : at + self.page]) == int(self._crcs[page])
+        whole = crc32_of_pages(self.data, self.page)
+        rest = memoryview(self.data)[len(whole) * self.page :]
+        found = np.append(whole, isal_zlib.crc32(rest)) if len(rest) else whole
+        return np.flatnonzero(found != self._crcs).tolist()

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tidemill.kernels import types
 from tidemill.kernels.words import I64, I64_OUT, Ints, inlined, kernel
+
+Hits = npt.NDArray[np.int64]
+"""Place of each probe in each group of runs (int64[groups, probes], oldest first), -1 where it does not have it.
+
+Runs are numbered from group to group; of two runs of one group that with the greater number has greater keys.
+"""
 
 _ROW_BITS = 40
 _ROW = (1 << _ROW_BITS) - 1
