@@ -16,7 +16,8 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import KeyColumn, Keys, encode, hash64, prefix
-from tidemill.state.lookup.lookup import first_with_prefix, get, rows_with, scan_prefix, vnode_range, vnode_rows
+from tidemill.state.lookup.levels import rows_with
+from tidemill.state.lookup.lookup import first_with_prefix, get, scan_prefix, vnode_range, vnode_rows
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate
 from tidemill.state.runs import mapped, pages, sst
 from tidemill.state.runs.mapped import Mapped

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidemill.kernels.words import Bools, Ints
 from tidemill.state.keys.keys import Keys
-from tidemill.state.lookup.lookup import rows_with
+from tidemill.state.lookup.levels import rows_with
 from tidemill.state.merge.merge import MergeOp, Rows, merge
 from tidemill.state.runs.searching import expand, locate, owners_of
 

@@ -8,86 +8,83 @@ Nothing is sorted or concatenated unless values of several runs must be compared
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.kernels import types
-from tidemill.kernels.columns import column, room
-from tidemill.kernels.deferred import carray
+from tidemill.kernels.columns import column, nulls, room
 from tidemill.kernels.words import (
     BOOL,
     BOOL_OUT,
     F64_OUT,
-    I64,
     I64_OUT,
-    U64,
     U64_OUT,
     Bools,
     Floats,
     Ints,
     Words,
     add_double_double,
-    as_pointer,
     kernel,
 )
 from tidemill.state.folds.extremes import take_or_null
-from tidemill.state.keys.arrow_columns import bitmap
 from tidemill.state.keys.layout import fixed
-from tidemill.state.keys.run_table import addresses
-from tidemill.state.merge.combining import check_weighted, combine_one, is_word, summable
+from tidemill.state.merge.combining import check_weighted, combine_one
 from tidemill.state.merge.merge import Rows
 from tidemill.state.merge.operations import MergeOp, columns_by_op
+from tidemill.state.runs.flat_columns import (
+    FLAT,
+    WIDTH,
+    Flat,
+    flat_columns,
+    float_at,
+    gather,
+    int_at,
+    is_flat,
+    may_have_nulls,
+    word_at,
+)
 from tidemill.state.runs.level import check_hits
 from tidemill.state.runs.mapped import Mapped
-from tidemill.state.runs.places import Hits, row_at, rows_at, run_at, runs_at
+from tidemill.state.runs.places import Hits, rows_at, run_at, runs_at
 
 GRID = types.array(types.int64, 2, "C")
-_NONE = np.empty(0, np.int64)
 
 
-@kernel(types.void, GRID, U64, BOOL, I64_OUT)
-def _sum_ints(hits: Hits, addresses: Words, found: Bools, out: Ints) -> None:
+@kernel(types.void, GRID, FLAT, types.int64, BOOL, I64_OUT)
+def _sum_ints(hits: Hits, columns: Flat, at: int, found: Bools, out: Ints) -> None:
     out[:] = 0
     for g in range(hits.shape[0]):
         for p in range(out.size):
-            hit = hits[g, p]
-            if hit >= 0 and found[p]:
-                out[p] += carray(as_pointer(addresses[run_at(hit)]), 1, np.int64)[row_at(hit)]
+            if hits[g, p] >= 0 and found[p]:
+                out[p] += int_at(columns, at, hits[g, p])
 
 
-@kernel(types.void, GRID, U64, BOOL, F64_OUT)
-def _sum_floats(hits: Hits, addresses: Words, found: Bools, out: Floats) -> None:
+@kernel(types.void, GRID, FLAT, types.int64, BOOL, F64_OUT)
+def _sum_floats(hits: Hits, columns: Flat, at: int, found: Bools, out: Floats) -> None:
     for p in range(out.size):
         total = 0.0
         first = True
         for g in range(hits.shape[0]):
-            hit = hits[g, p]
-            if hit >= 0 and found[p]:
-                value = carray(as_pointer(addresses[run_at(hit)]), 1, np.float64)[row_at(hit)]
+            if hits[g, p] >= 0 and found[p]:
+                value = float_at(columns, at, hits[g, p])
                 total = value if first else total + value  # so that -0.0 alone stays what it is
                 first = False
         out[p] = total
 
 
-@kernel(types.void, GRID, U64, U64, BOOL, F64_OUT, F64_OUT)
-def _sum_double_doubles(
-    hits: Hits, high_addresses: Words, low_addresses: Words, found: Bools, highs: Floats, lows: Floats
-) -> None:
+@kernel(types.void, GRID, FLAT, types.int64, BOOL, F64_OUT, F64_OUT)
+def _sum_double_doubles(hits: Hits, columns: Flat, at: int, found: Bools, highs: Floats, lows: Floats) -> None:
     for p in range(highs.size):
         hi = 0.0
         lo = 0.0
         first = True
         for g in range(hits.shape[0]):
-            hit = hits[g, p]
-            if hit >= 0 and found[p]:
-                r = run_at(hit)
-                row = row_at(hit)
-                high = carray(as_pointer(high_addresses[r]), 1, np.float64)[row]
-                low = carray(as_pointer(low_addresses[r]), 1, np.float64)[row]
+            if hits[g, p] >= 0 and found[p]:
+                high = float_at(columns, at, hits[g, p])
+                low = float_at(columns, at + 1, hits[g, p])
                 if first:
                     hi = high
                     lo = low if np.isfinite(high) else 0.0
@@ -98,31 +95,20 @@ def _sum_double_doubles(
         lows[p] = lo
 
 
-@kernel(types.void, GRID, U64, U64, BOOL, U64_OUT, I64_OUT)
-def _sum_wide(hits: Hits, low_addresses: Words, high_addresses: Words, found: Bools, lows: Words, highs: Ints) -> None:
+@kernel(types.void, GRID, FLAT, types.int64, BOOL, U64_OUT, I64_OUT)
+def _sum_wide(hits: Hits, columns: Flat, at: int, found: Bools, lows: Words, highs: Ints) -> None:
     for p in range(highs.size):
         lo = np.uint64(0)
         hi = np.int64(0)
         for g in range(hits.shape[0]):
-            hit = hits[g, p]
-            if hit >= 0 and found[p]:
-                r = run_at(hit)
-                row = row_at(hit)
-                addend = carray(as_pointer(low_addresses[r]), 1, np.uint64)[row]
+            if hits[g, p] >= 0 and found[p]:
+                addend = word_at(columns, at, hits[g, p])
                 lo += addend
-                hi += carray(as_pointer(high_addresses[r]), 1, np.int64)[row]
+                hi += int_at(columns, at + 1, hits[g, p])
                 if lo < addend:
                     hi += 1
         lows[p] = lo
         highs[p] = hi
-
-
-@kernel(types.void, I64, U64, U64_OUT)
-def _last_words(newest: Ints, addresses: Words, out: Words) -> None:
-    for p in range(out.size):
-        out[p] = 0
-        if newest[p] >= 0:
-            out[p] = carray(as_pointer(addresses[run_at(newest[p])]), 1, np.uint64)[row_at(newest[p])]
 
 
 @kernel(types.boolean, GRID, BOOL, I64_OUT)
@@ -178,23 +164,10 @@ def combine_hits(
     probes = hits.shape[1]
     found, spans = np.empty(probes, np.bool_), np.empty((len(runs), 3), np.int64)
     _found(hits, found, spans)
-    columns, unchecked = {}, {}  # by run, of those that have any
-    for r in np.flatnonzero(spans[:, 0] >= 0).tolist() or [0]:
-        run = runs[r]
-        if isinstance(run, Mapped) and run.body.has_fixed_widths:
-            columns[r] = run.unchecked_values
-            if not run.body.pages.complete:
-                unchecked[r] = run.body, run.start
-        else:
-            group, first, end = spans[r].tolist()
-            columns[r] = run.columns_at(hits[group, first:end] if group >= 0 else _NONE)
-    if unchecked:
-        check_hits(unchecked, len(runs), hits)
-    values = _Values(hits, found, len(runs), columns)
+    values = _Values(runs, hits, found, spans)
     if drop_zero and ops:
         check_weighted(ops)
-        weights = room(probes, np.int64)
-        _sum_ints(hits, values.ints(0), found, weights)
+        weights = values.ints(0)
         found &= weights != 0
     combined: list[pa.Array[Any]] = []
     for op, at in columns_by_op(ops):
@@ -206,65 +179,83 @@ def combine_hits(
 
 
 class _Values:
-    """The columns of the runs with the rows that were found.
+    """The values that were found, checked.
 
     Parameters
     ----------
-    runs : int
-        How many runs there are.
-    columns : dict
-        Of each run that has any probe its columns, in order of the runs; of one run if none has any.
+    runs, hits, found
+        As of :func:`combine_hits`; ``found`` may become False where it was True.
+    spans : np.ndarray
+        What :func:`_found` writes.
     """
 
-    def __init__(self, hits: Hits, found: Bools, runs: int, columns: Mapping[int, Sequence[pa.Array[Any]]]) -> None:
-        self._hits = hits
-        self._found = found
-        self._runs = np.fromiter(columns, np.int64, len(columns))
-        self._all_runs = runs
-        self._columns = list(zip(*columns.values(), strict=True))
+    def __init__(self, runs: Sequence[Rows], hits: Hits, found: Bools, spans: Ints) -> None:
+        self._hits, self._found = hits, found
+        self._types = runs[0].value_types()
+        self._columns = np.zeros((len(runs), len(self._types), WIDTH), np.uint64)
+        self._runs = np.flatnonzero(spans[:, 0] >= 0)
+        bodies, nested = {}, [at for at, type_ in enumerate(self._types) if not is_flat(type_)]
+        parts: list[Sequence[pa.Array[Any]]] = []
+        for r in self._runs.tolist():
+            run = runs[r]
+            if isinstance(run, Mapped):
+                self._columns[r] = run.flat_columns()
+                if not run.body.pages.complete:
+                    bodies[r] = run.body
+            else:
+                self._columns[r] = flat_columns(run.values)
+            if nested and isinstance(run, Mapped):
+                group, first, end = spans[r].tolist()
+                parts.append(run.nested_columns(hits[group, first:end]))
+            elif nested:
+                parts.append([run.values[at] for at in nested])
+        if bodies:
+            check_hits(bodies, self._columns, hits)
+        self._nested = dict(zip(nested, zip(*parts, strict=True))) if parts else {}
+        """Columns of nested types with the arrays of the runs that have any probe."""
         self._newest: Ints | None = None
         self._several = False
 
-    def ints(self, at: int) -> Words:
-        """By run the addresses of the int64 values of a column that is summed."""
-        return self._addresses([summable(part, np.int64) for part in self._columns[at]])
-
-    def floats(self, at: int) -> Words:
-        """By run the addresses of the float64 values of a column that is summed."""
-        return self._addresses([summable(part, np.float64) for part in self._columns[at]])
+    def ints(self, at: int) -> Ints:
+        """The sums of a column of int64."""
+        self._check_summable(at, pa.int64())
+        sums = room(self._hits.shape[1], np.int64)
+        _sum_ints(self._hits, self._columns, at, self._found, sums)
+        return sums
 
     def combined(self, op: MergeOp, at: int) -> list[pa.Array[Any]]:
         """The columns of one logical value that begins at a column."""
-        hits, found, probes = self._hits, self._found, self._hits.shape[1]
-        type_ = self._columns[at][0].type
-        if op is MergeOp.SUM and pa.types.is_floating(type_):
+        hits, columns, found, probes = self._hits, self._columns, self._found, self._hits.shape[1]
+        if op is MergeOp.SUM and pa.types.is_floating(self._types[at]):
+            self._check_summable(at, pa.float64())
             floats = room(probes, np.float64)
-            _sum_floats(hits, self.floats(at), found, floats)
+            _sum_floats(hits, columns, at, found, floats)
             return [column(floats)]
         if op is MergeOp.SUM:
-            ints = room(probes, np.int64)
-            _sum_ints(hits, self.ints(at), found, ints)
-            return [column(ints)]
+            return [column(self.ints(at))]
         if op is MergeOp.SUM_DD:
+            self._check_summable(at, pa.float64(), 2)
             high, low = room(probes, np.float64), room(probes, np.float64)
-            _sum_double_doubles(hits, self.floats(at), self.floats(at + 1), found, high, low)
+            _sum_double_doubles(hits, columns, at, found, high, low)
             return [column(high), column(low)]
         if op is MergeOp.SUM_I128:
+            self._check_summable(at, pa.int64(), 2)
             lows, highs = room(probes, np.uint64), room(probes, np.int64)
-            _sum_wide(hits, self.ints(at), self.ints(at + 1), found, lows, highs)
+            _sum_wide(hits, columns, at, found, lows, highs)
             return [column(lows.view(np.int64)), column(highs)]
         if op is MergeOp.SUM_QD:
             return self._folded(op, at)
         newest = self._choose()
         if op is MergeOp.LAST or not self._several:
-            return [self._last(at, newest)]
+            return [self._at(newest, at)]
         return self._folded(op, at)
 
-    def _addresses(self, arrays: Sequence[npt.NDArray[Any]]) -> Words:
-        """By run, 0 for those whose columns are not known."""
-        found = np.zeros(self._all_runs, np.uint64)
-        found[self._runs] = addresses(arrays)
-        return found
+    def _check_summable(self, at: int, type_: pa.DataType, columns: int = 1) -> None:
+        for i in range(at, at + columns):
+            if self._types[i] != type_:
+                raise TypeError(f"a column of {self._types[i]} is summed as {type_}")
+            if may_have_nulls(self._columns, i) and self._at(self._choose(), i).null_count > np.sum(~self._found):
+                raise ValueError("NULLs in a column that is summed")
 
     def _choose(self) -> Ints:
         if self._newest is None:
@@ -272,41 +263,32 @@ class _Values:
             self._several = _newest(self._hits, self._found, self._newest)
         return self._newest
 
-    def _last(self, at: int, newest: Ints) -> pa.Array[Any]:
-        """The value of the newest run that has a probe."""
-        parts, found = self._columns[at], self._found
-        if is_word(parts[0].type) and not any(part.null_count for part in parts):
-            words = room(len(found), np.uint64)
-            _last_words(newest, self._addresses([fixed(part, np.uint64) for part in parts]), words)
-            return pa.Array.from_buffers(parts[0].type, len(found), [bitmap(found), pa.py_buffer(words.data)])
-        if len(parts) == 1:
-            return take_or_null(parts[0], np.where(newest >= 0, rows_at(newest), -1))
-        which = np.flatnonzero(newest >= 0)
-        positions = np.full(len(found), -1, np.int64)
-        order, (taken,) = self._taken(newest[which], at, 1)
-        positions[which] = order
-        return take_or_null(taken, positions)
-
-    def _taken(self, places: Ints, at: int, columns: int) -> tuple[Ints, list[pa.Array[Any]]]:
-        """The values at some places in columns from ``at`` on, by run; and for each place its row there."""
-        by_run = np.argsort(runs_at(places), kind="stable")
-        bounds = np.searchsorted(runs_at(places)[by_run], np.append(self._runs, self._all_runs))
-        rows = rows_at(places)[by_run]
-        parts = [column(rows[first:end]) for first, end in itertools.pairwise(bounds.tolist())]
-        order = np.empty(len(places), np.int64)
-        order[by_run] = np.arange(len(places))
-        return order, [
-            pa.concat_arrays([values.take(part) for values, part in zip(self._columns[i], parts, strict=True)])
-            for i in range(at, at + columns)
+    def _at(self, places: Ints, at: int) -> pa.Array[Any]:
+        """The values of a column at some places, NULL where a place is -1."""
+        if is_flat(self._types[at]):
+            return gather(self._columns, at, self._types[at], places)
+        if not self._nested:
+            return nulls(len(places), self._types[at])
+        which = np.flatnonzero(places >= 0)
+        runs, rows = runs_at(places[which]), rows_at(places[which])
+        by_run = np.argsort(runs, kind="stable")
+        bounds = np.searchsorted(runs[by_run], np.append(self._runs, len(self._columns)))
+        order = np.full(len(places), -1, np.int64)
+        order[which[by_run]] = np.arange(len(which))
+        taken = [
+            values.take(column(rows[by_run[first:end]]))
+            for values, (first, end) in zip(self._nested[at], itertools.pairwise(bounds.tolist()), strict=True)
         ]
+        return take_or_null(pa.concat_arrays(taken), order)
 
     def _folded(self, op: MergeOp, at: int) -> list[pa.Array[Any]]:
         """Values of all runs put together and combined probe by probe."""
         probes, groups = np.nonzero((self._hits >= 0).T & self._found[:, None])
-        order, whole = self._taken(self._hits[groups, probes], at, op.columns)
+        places = self._hits[groups, probes]
+        whole = [self._at(places, i) for i in range(at, at + op.columns)]
         counts = np.bincount(probes, minlength=self._hits.shape[1])[self._found]
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        made = combine_one(order, starts, whole, op)
+        made = combine_one(np.arange(len(places)), starts, whole, op)
         positions = np.full(len(self._found), -1, np.int64)
         positions[self._found] = np.arange(len(counts))
         return [_spread(part, positions, op) for part in made]

@@ -20,10 +20,11 @@ from tidemill.kernels.words import Bools, Ints, Words
 from tidemill.state.keys.keys import Keys, hash64
 from tidemill.state.keys.run_table import addresses
 from tidemill.state.lookup.hits import combine_hits
+from tidemill.state.lookup.levels import Level, groups_of, rows_with
 from tidemill.state.merge.combining import summable
 from tidemill.state.merge.merge import Rows, merge
 from tidemill.state.merge.operations import MergeOp, columns_by_op
-from tidemill.state.runs.mapped import Mapped, is_sparse, level_places
+from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.places import make_places, rows_at
 from tidemill.state.runs.searching import (
     append_byte,
@@ -71,30 +72,10 @@ _MANY = 1024
 """From so many probes on, those that a newer run has are not looked up in older ones."""
 
 
-def _groups(runs: Sequence[Rows], probes: int) -> list[range]:
-    """Runs that are searched together, oldest first: those of a level, unless there are many probes for its rows.
-
-    A level is recognized by ranges of keys that ascend.
-    """
-    groups: list[range] = []
-    first, rows = 0, len(runs[0])
-    for r, (before, run) in enumerate(itertools.pairwise(runs), start=1):
-        if not (isinstance(run, Mapped) and isinstance(before, Mapped) and run.follows(before)):
-            groups += _group(first, r, rows, probes)
-            first, rows = r, 0
-        rows += len(run)
-    return groups + _group(first, len(runs), rows, probes)
-
-
-def _group(first: int, end: int, rows: int, probes: int) -> list[range]:
-    return [range(first, end)] if is_sparse(probes, rows) else [range(r, r + 1) for r in range(first, end)]
-
-
 def _locate(runs: Sequence[Rows], group: range, probes: Keys, hashes: _Hashes) -> Ints:
     """The place of each probe in a group of runs, -1 where absent."""
     if len(group) > 1:
-        level = [run for run in runs[group.start : group.stop] if isinstance(run, Mapped)]
-        return level_places(level, group.start, probes, hashes)
+        return Level(runs, group).locate(probes, hashes)
     run = runs[group.start]
     if isinstance(run, Mapped):
         rows = run.locate(probes, hashes)
@@ -120,16 +101,6 @@ def _newest_first(runs: Sequence[Rows], groups: Sequence[range], probes: Keys, h
             probes, at, hashes = probes.take(left), at[left], hashes.take(left)
             missing = np.ones(len(left), np.bool_)
     return hits
-
-
-def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
-    """For each prefix (ascending, unique, none a prefix of another) its first row in a run, and the one after the last.
-
-    Both int64[n]. Of a run in a file only the needed pages are read.
-    """
-    if isinstance(run, Mapped):
-        return run.rows_with(prefixes)
-    return locate_prefixes(run.keys.offsets, run.keys.data, prefixes.offsets, prefixes.data)
 
 
 def get(
@@ -164,7 +135,7 @@ def get(
     filled = [run for run in runs if len(run)]
     if not filled:
         return _nothing(ops, value_types, len(probes))
-    hashes, groups = _Hashes(probes), _groups(filled, len(probes))
+    hashes, groups = _Hashes(probes), groups_of(filled, len(probes))
     if len(groups) > 1 and len(probes) >= _MANY and all(op is MergeOp.LAST for op in ops):
         hits = _newest_first(filled, groups, probes, hashes)
         return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
@@ -214,7 +185,11 @@ def scan_prefix(
         m combined rows by prefix, then key.
     """
     selected = []
-    for run in runs:
+    for group in groups_of(runs, len(prefixes)):
+        if len(group) > 1:
+            selected += Level(runs, group).rows_with(prefixes)
+            continue
+        run = runs[group.start]
         rows = expand(*rows_with(run, prefixes))
         if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
             selected.append(run.slice(int(rows[0]), int(rows[-1]) + 1))
@@ -297,15 +272,22 @@ def _first_rows(runs: Sequence[Rows], lows: Keys, prefixes: Keys, reverse: bool)
     numbers = [summable(w, np.int64) for w in weights]
     offsets, data = addresses([k.offsets for k in keys]), addresses([k.data for k in keys])
     sizes, data_sizes = np.array([len(run) for run in runs]), np.array([len(k.data) for k in keys])
-    here = sizes if not any(bodies) else np.array([0 if b else len(run) for b, run in zip(bodies, runs)])
+    levels = [g for g in groups_of(runs, len(prefixes)) if len(g) > 1]
+    later = {*(r for r, body in enumerate(bodies) if body), *itertools.chain.from_iterable(levels)}
+    here = np.array([0 if r in later else len(run) for r, run in enumerate(runs)])
     begin, finish = prefix_ranges(
         offsets, data, here, data_sizes, lows.offsets, lows.data, prefixes.offsets, prefixes.data
     )
     opened = [_OPEN] * len(runs)
     block_sizes, starts = np.full(len(runs), _NEVER), np.zeros(len(runs), np.int64)
+    for group in levels:
+        which, owners, firsts, ends = Level(runs, group).ranges(lows, prefixes)
+        begin[owners, which], finish[owners, which] = firsts, ends
+        later -= set(group)
     for r, (run, body) in enumerate(zip(runs, bodies)):
         if body is not None and isinstance(run, Mapped):
-            begin[:, r], finish[:, r] = run.bounds(lows, False), run.bounds(prefixes, True)
+            if r in later:
+                begin[:, r], finish[:, r] = run.bounds(lows, False), run.bounds(prefixes, True)
             first = np.flatnonzero(begin[:, r] < finish[:, r])
             edge = finish[first, r] - 1 if reverse else begin[first, r]
             body.open_blocks((edge + run.start) // body.block)

@@ -76,10 +76,6 @@ class Rows:
         index = column(rows)
         return tuple(v.take(index) for v in self.values)
 
-    def columns_at(self, places: Ints) -> tuple[pa.Array[Any], ...]:
-        """All values, of which those at the given places (int64, -1 for none) may be read."""
-        return self.values
-
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
         return [v.type for v in self.values]

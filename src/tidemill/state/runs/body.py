@@ -21,9 +21,10 @@ from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
 from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 from tidemill.state.runs.filters import LINE_WORDS, line_of, may_contain
+from tidemill.state.runs.flat_columns import FLAT, Flat, check_row, flat_columns, is_flat
 from tidemill.state.runs.pages import COLUMNS, Pages, check_bytes, is_inside, position
 from tidemill.state.runs.searching import bounds_within, fence_bounds
-from tidemill.state.runs.spans import check_rows, fixed_widths
+from tidemill.state.runs.spans import check_rows
 
 EDGE = 64
 """Bytes of the smallest and the greatest key that a footer has."""
@@ -51,8 +52,8 @@ class Fences:
     filter_words: int
 
 
-_KEYS, _KEY_BYTES, _FENCES, _FENCE_BYTES, _FILTER, _KNOWN, _EVEN, _VALUES = range(COLUMNS, COLUMNS + 8)
-_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK, _VALUE_COUNT = range(_VALUES + 1, _VALUES + 8)
+_KEYS, _KEY_BYTES, _FENCES, _FENCE_BYTES, _FILTER, _KNOWN, _EVEN = range(COLUMNS, COLUMNS + 7)
+_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK = range(_EVEN + 1, _EVEN + 7)
 
 
 @inlined
@@ -124,22 +125,6 @@ def check_block(table: Words, body: int, block: int) -> int:
 
 
 @inlined
-def check_values(table: Words, body: int, row: int) -> int:
-    """Check the values of a row of a body whose columns have fixed widths; returns a corrupt page, -1 if there is none.
-
-    Nothing is checked in a body with other columns.
-    """
-    count = np.int64(table[body, _VALUE_COUNT])
-    buffers = carray(as_pointer(table[body, _VALUES]), (count, 2), np.int64)
-    for i in range(count):
-        at, bits = buffers[i]
-        bad = check_bytes(table, body, at + (row * bits >> 3), at + ((row + 1) * bits + 7 >> 3))
-        if bad >= 0:
-            return bad
-    return -1
-
-
-@inlined
 def even_blocks(table: Words, body: int) -> Any:
     """Per block of a body whether its keys are of one length (1) or not (2), 0 where that is not known."""
     return carray(as_pointer(table[body, _EVEN]), np.int64(table[body, _COUNT]) - 1, np.uint8)
@@ -160,10 +145,10 @@ def _check_blocks(table: Words, blocks: Ints) -> int:
     return -1
 
 
-@kernel(types.int64, RUN_TABLE, I64)
-def _check_values(table: Words, rows: Ints) -> int:
+@kernel(types.int64, RUN_TABLE, FLAT, I64)
+def _check_rows(table: Words, columns: Flat, rows: Ints) -> int:
     for i in range(rows.size):
-        bad = check_values(table, 0, rows[i])
+        bad = check_row(table, 0, columns, 0, rows[i])
         if bad >= 0:
             return bad
     return -1
@@ -206,11 +191,8 @@ class Body:
         self._all_keys = False
         self._searched = 0
         self._even = np.zeros(fences.count - 1, np.uint8)
-        fixed = fixed_widths(pages, self._base, self.values)
-        self.has_fixed_widths = fixed is not None
-        """Whether the values of a row are where its number says."""
-        self._fixed = np.empty((0, 2), np.int64) if fixed is None else fixed
-        self.has_all_values = False
+        self.nested = tuple(array for array in values if not is_flat(array.type))
+        """Columns of nested types."""
 
     def check_all_keys(self, start: int, stop: int) -> None:
         """Check the keys of a range of rows."""
@@ -240,23 +222,25 @@ class Body:
             self.pages.require(_check_blocks(self.addresses[None], blocks))
 
     def check_values(self, rows: Ints) -> None:
-        """Check the values of some rows; of whole blocks if rows are narrow and not all columns have fixed widths."""
-        if self.has_all_values or self.pages.complete:
-            return
-        if self.has_fixed_widths:
-            self.pages.require(_check_values(self.addresses[None], rows))
+        """Check the values of some rows."""
+        if not self.pages.complete:
+            self.pages.require(_check_rows(self.addresses[None], self.columns[None], rows))
+            self.check_nested(rows)
+
+    def check_nested(self, rows: Ints) -> None:
+        """Check the values of columns of nested types of some rows; for narrow rows those of their whole blocks."""
+        if not self.nested or self.pages.complete:
             return
         if not self._narrow:
-            for array in self.values:
+            for array in self.nested:
                 check_rows(self.pages, self._base, array, rows, rows + 1)
             return
         blocks = rows // self.block
         blocks = blocks[~self._known_values[blocks]]
         if len(blocks):
-            for array in self.values:
+            for array in self.nested:
                 check_rows(self.pages, self._base, array, *self._rows_of(blocks))
             self._known_values[blocks] = True
-            self.has_all_values = bool(self._known_values.all())
 
     def open_blocks(self, blocks: Ints) -> None:
         """Check the keys and first values of some blocks."""
@@ -295,11 +279,16 @@ class Body:
 
     @cached_property
     def addresses(self) -> Words:
-        """The body as a row of the table that kernels take (uint64[22]); it must outlive that."""
-        (fences, words), keys, fixed = self._index, self.keys, self._fixed
-        parts = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even, fixed
-        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block, len(fixed)
+        """The body as a row of the table that kernels take (uint64[20]); it must outlive that."""
+        (fences, words), keys = self._index, self.keys
+        parts = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even
+        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block
         return np.concatenate([self.pages.addresses, addresses(parts), np.array(sizes, np.uint64)])
+
+    @cached_property
+    def columns(self) -> Flat:
+        """The columns of values as kernels take them (uint64[columns, 6])."""
+        return flat_columns(self.values)
 
     def reach(self, probes: Keys) -> tuple[int, int]:
         """The range of ascending probes that are neither before the first key nor after the last."""

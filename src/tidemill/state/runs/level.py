@@ -7,30 +7,50 @@ hundred runs as for one, and the steps of interpolation of probes of different r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tidemill.kernels import types
-from tidemill.kernels.words import I64, I64_GRID, I64_OUT, U8, U64, Bytes, Ints, Words, compare, equal, kernel
+from tidemill.kernels.words import (
+    I64,
+    I64_GRID,
+    I64_OUT,
+    U8,
+    U8_OUT,
+    U64,
+    Bytes,
+    Ints,
+    Words,
+    compare,
+    copy_bytes,
+    equal,
+    inlined,
+    kernel,
+)
 from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE
 from tidemill.state.runs.body import (
     MANY,
     SAMPLE,
     Body,
+    block_rows,
     check_block,
     check_fences,
     check_filter,
-    check_values,
     fence_data,
     fence_offsets,
     filter_words,
+    row_data,
+    row_offsets,
 )
 from tidemill.state.runs.filters import has
+from tidemill.state.runs.flat_columns import FLAT, Flat, check_row
 from tidemill.state.runs.interpolating import locate_within
 from tidemill.state.runs.places import Hits, row_at, run_at
 from tidemill.state.runs.searching import search
 
+_GRID_OUT = types.array(types.int64, 2, "C")
 _NO_HASHES = np.empty(0, np.uint64)
 
 
@@ -89,9 +109,9 @@ def _find_blocks(
     return -1, -1
 
 
-@kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, I64, I64_GRID)
-def _check_hits(table: Words, numbers: Ints, starts: Ints, hits: Hits) -> tuple[int, int]:
-    """Check the values at some places of runs that have a number in the table, -1 if they have none, and a start there.
+@kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, FLAT, I64_GRID)
+def _check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple[int, int]:
+    """Check the values at some places of runs that have a number in the table, -1 if they have none.
 
     Returns a number and a page that is corrupt, or -1 and -1.
     """
@@ -100,7 +120,7 @@ def _check_hits(table: Words, numbers: Ints, starts: Ints, hits: Hits) -> tuple[
             if hits[g, p] >= 0:
                 run = run_at(hits[g, p])
                 if numbers[run] >= 0:
-                    bad = check_values(table, numbers[run], row_at(hits[g, p]) + starts[run])
+                    bad = check_row(table, numbers[run], columns, run, row_at(hits[g, p]))
                     if bad >= 0:
                         return numbers[run], bad
     return -1, -1
@@ -135,25 +155,24 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     return bodies, locate_within(table, bodies, blocks, probes.offsets, probes.data)
 
 
-def check_hits(bodies: Mapping[int, tuple[Body, int]], runs: int, hits: Hits) -> None:
-    """Check the values at places in runs whose columns have fixed widths. TM1011 when one is corrupt.
+def check_hits(bodies: Mapping[int, Body], columns: Flat, hits: Hits) -> None:
+    """Check the values of columns of flat types at places in some runs. TM1011 when one is corrupt.
 
     Parameters
     ----------
     bodies : dict
-        By the number of a run its body and its first row there, ascending; other runs are left out.
-    runs : int
-        How many runs there are.
+        By the number of a run its body; places in other runs are not checked.
+    columns : np.ndarray
+        uint64[runs, columns, 6]: the columns of all runs.
     hits : np.ndarray
         int64[groups, probes]: places, or -1.
     """
-    numbers, starts = np.full(runs, -1, np.int64), np.zeros(runs, np.int64)
-    for number, (run, (_, start)) in enumerate(bodies.items()):
-        numbers[run], starts[run] = number, start
-    table = np.stack([body.addresses for body, _ in bodies.values()])
-    bad, page = _check_hits(table, numbers, starts, hits)
+    numbers = np.full(len(columns), -1, np.int64)
+    numbers[list(bodies)] = np.arange(len(bodies))
+    runs = list(bodies.values())
+    bad, page = _check_hits(np.stack([run.addresses for run in runs]), numbers, columns, hits)
     if bad >= 0:
-        list(bodies.values())[bad][0].pages.require(page)
+        runs[bad].pages.require(page)
 
 
 def _blocks(runs: Sequence[Body], table: Words, probes: Keys, hashes: Words) -> tuple[Ints, Ints]:
@@ -173,3 +192,130 @@ def _filtering(runs: Sequence[Body], table: Words, probes: Keys, hashes: Callabl
     some = np.arange(0, len(probes), len(probes) // SAMPLE)
     _, blocks = _blocks(runs, table, probes.take(some), np.ascontiguousarray(hashes()[some]))
     return hashes() if 2 * int(np.count_nonzero(blocks >= 0)) < len(blocks) else _NO_HASHES
+
+
+@kernel(types.tuple_of((types.int64, types.int64, types.int64)), RUN_TABLE, I64, U8, I64, U8, _GRID_OUT)
+def _find_ranges(
+    table: Words, low_offsets: Ints, lows: Bytes, prefix_offsets: Ints, prefixes: Bytes, found: Any
+) -> tuple[int, int, int]:
+    """Write body, prefix, first row and the row after the last of the ranges of rows with a prefix.
+
+    A range begins with the first key not less than the low of its prefix. All that is read is checked. Returns how many
+    ranges there are, and a body and its page that is corrupt, or -1 and -1.
+    """
+    count = 0
+    first = 0
+    probes = prefix_offsets.size - 1
+    for r in range(table.shape[0]):
+        bad = check_fences(table, r)
+        if bad >= 0:
+            return count, r, bad
+        offsets = fence_offsets(table, r)
+        data = fence_data(table, r)
+        last = offsets.size - 2
+        while first < probes:
+            start = prefix_offsets[first]
+            end = prefix_offsets[first + 1]
+            if compare(data, offsets[0], min(offsets[1], offsets[0] + end - start), prefixes, start, end) <= 0:
+                break
+            first += 1
+        p = first
+        at = 0
+        while p < probes:
+            start = prefix_offsets[p]
+            end = prefix_offsets[p + 1]
+            if compare(data, offsets[last], offsets[last + 1], prefixes, start, end) < 0:
+                break
+            at = search(offsets, data, at, last, lows, low_offsets[p], low_offsets[p + 1], False)
+            bad = check_block(table, r, max(at - 1, 0))
+            if bad >= 0:
+                return count, r, bad
+            begin = _in_block_before(table, r, at, lows, low_offsets[p], low_offsets[p + 1], False)
+            at = search(offsets, data, at, last, prefixes, start, end, True)
+            bad = check_block(table, r, max(at - 1, 0))
+            if bad >= 0:
+                return count, r, bad
+            finish = _in_block_before(table, r, at, prefixes, start, end, True)
+            if begin < finish:
+                found[count, 0] = r
+                found[count, 1] = p
+                found[count, 2] = begin
+                found[count, 3] = finish
+                count += 1
+            p += 1
+        first = max(first, p - 1)  # the last of them may go on in the next body
+    return count, -1, -1
+
+
+@inlined
+def _in_block_before(table: Words, body: int, fence: int, probe: Bytes, start: int, end: int, past: bool) -> int:
+    """The first row not less than a probe, or with ``past`` behind all with it, given the first such fence."""
+    offsets = row_offsets(table, body)
+    size = block_rows(table, body)
+    high = min(fence * size, offsets.size - 1)
+    return search(offsets, row_data(table, body), max(fence - 1, 0) * size, high, probe, start, end, past)
+
+
+@kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, I64, I64_OUT)
+def _key_ends(table: Words, bodies: Ints, rows: Ints, ends: Ints) -> tuple[int, int]:
+    """Write where each of some keys ends when they are put together, and check them: as :func:`_find_blocks`."""
+    at = 0
+    for i in range(rows.size):
+        bad = check_block(table, bodies[i], rows[i] // block_rows(table, bodies[i]))
+        if bad >= 0:
+            return bodies[i], bad
+        offsets = row_offsets(table, bodies[i])
+        at += offsets[rows[i] + 1] - offsets[rows[i]]
+        ends[i] = at
+    return -1, -1
+
+
+@kernel(types.void, RUN_TABLE, I64, I64, I64, U8_OUT)
+def _gather_keys(table: Words, bodies: Ints, rows: Ints, ends: Ints, out: Bytes) -> None:
+    at = 0
+    for i in range(rows.size):
+        source = row_offsets(table, bodies[i])[rows[i]]
+        copy_bytes(row_data(table, bodies[i]), source, out, at, ends[i] - at)
+        at = ends[i]
+
+
+def ranges_by_index(runs: Sequence[Body], lows: Keys, prefixes: Keys) -> tuple[Ints, Ints, Ints, Ints]:
+    """Ranges of rows with some prefixes in runs whose ranges of keys are disjoint, searched by their indexes.
+
+    Parameters
+    ----------
+    runs : sequence of Body
+        At least one, ascending.
+    lows, prefixes : Keys
+        n keys each; prefixes are ascending and none is a prefix of another. The range of a prefix begins with the first
+        key that is not less than its low.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        int64[m] each, by run, then prefix: the number of the run, the prefix, the first row and the one after the last.
+
+    Raises
+    ------
+    TidemillError
+        TM1011 when what was to be read is corrupt.
+    """
+    table = np.stack([run.addresses for run in runs])
+    found = np.empty((len(prefixes) + len(runs), 4), np.int64)
+    count, bad, page = _find_ranges(table, lows.offsets, lows.data, prefixes.offsets, prefixes.data, found)
+    if bad >= 0:
+        runs[bad].pages.require(page)
+    numbers, owners, firsts, ends = np.ascontiguousarray(found[:count].T)
+    return numbers, owners, firsts, ends
+
+
+def keys_by_index(runs: Sequence[Body], numbers: Ints, rows: Ints) -> Keys:
+    """The keys of some rows, given the number of the run and the row in it; copied. TM1011 when one is corrupt."""
+    table = np.stack([run.addresses for run in runs])
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    bad, page = _key_ends(table, numbers, rows, offsets[1:])
+    if bad >= 0:
+        runs[bad].pages.require(page)
+    data = np.empty(offsets[-1], np.uint8)
+    _gather_keys(table, numbers, rows, offsets[1:], data)
+    return Keys(offsets, data)

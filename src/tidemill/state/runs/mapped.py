@@ -7,7 +7,7 @@ blocks where a key can be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from tidemill.state.merge.merge import Origin, Rows
 from tidemill.state.merge.merging import locate_near
 from tidemill.state.runs.body import MANY, Body
 from tidemill.state.runs.filters import may_contain
+from tidemill.state.runs.flat_columns import Flat, moved
 from tidemill.state.runs.level import locate_by_index
-from tidemill.state.runs.places import make_places_of, rows_at
+from tidemill.state.runs.places import rows_at
 from tidemill.state.runs.searching import locate, locate_prefixes
 
 _DENSE = 64
@@ -114,14 +115,14 @@ class Mapped(Rows):
         taken = column(index)
         return tuple(v.take(taken) for v in self.body.values)
 
-    def columns_at(self, places: Ints) -> tuple[pa.Array[Any], ...]:
-        """All values, of which those at the given places (int64, -1 for none) are checked."""
-        values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
-        if values is not None:
-            return values
-        if not (self.body.has_all_values or self.body.pages.complete):
-            self.body.check_values(rows_at(places[places >= 0]) + self.start)
-        return self.unchecked_values
+    def flat_columns(self) -> Flat:
+        """The columns of values by address; the caller must check what it reads."""
+        return moved(self.body.columns, self.start)
+
+    def nested_columns(self, places: Ints) -> tuple[pa.Array[Any], ...]:
+        """Columns of nested types, of which the values at the given places (int64, -1 for none) are checked."""
+        self.body.check_nested(rows_at(places[places >= 0]) + self.start)
+        return tuple(array.slice(self.start, len(self)) for array in self.body.nested)
 
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
@@ -188,14 +189,3 @@ class Mapped(Rows):
             keys = self.keys
             return locate_prefixes(keys.offsets, keys.data, probes.offsets, probes.data)[past_prefix]
         return np.clip(self.body.bounds(probes, past_prefix) - self.start, 0, len(self))
-
-
-def level_places(runs: Sequence[Mapped], first: int, probes: Keys, hashes: Callable[[], Words]) -> Ints:
-    """The place of each probe in the runs of a level, each of which follows the one before, -1 where absent.
-
-    The first run has the number ``first``.
-    """
-    bodies, rows = locate_by_index([run.body for run in runs], probes, hashes)
-    starts, stops = np.array([run.start for run in runs]), np.array([run.start + len(run) for run in runs])
-    make_places_of(rows, bodies, starts, stops, first)
-    return rows

@@ -48,6 +48,11 @@ def rows_at(places: Ints) -> Ints:
     return places & _ROW
 
 
+def first_places(runs: Ints) -> Ints:
+    """The place of row 0 of each run."""
+    return runs << _ROW_BITS
+
+
 @kernel(types.void, I64_OUT, types.int64)
 def make_places(rows: Ints, run: int) -> None:
     """Replace rows of a run, -1 for none, by their places."""
@@ -57,7 +62,7 @@ def make_places(rows: Ints, run: int) -> None:
 
 
 @kernel(types.void, I64_OUT, I64, I64, I64, types.int64)
-def make_places_of(rows: Ints, slices: Ints, starts: Ints, stops: Ints, first: int) -> None:
+def places_of_slices(rows: Ints, slices: Ints, starts: Ints, stops: Ints, first: int) -> None:
     """Replace rows of sections, -1 for none, by their places in slices of these; -1 where a row is outside its slice.
 
     Slice ``i`` is that of rows ``starts[i]`` to ``stops[i] - 1``, and run ``first + i``.

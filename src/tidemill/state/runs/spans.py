@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,32 +70,11 @@ def check_rows(pages: Pages, base: int, array: pa.Array[Any], firsts: Ints, last
         _check_bits(pages, base, buffers[1], firsts, lasts, type_.bit_width)
 
 
-def fixed_widths(pages: Pages, base: int, columns: Sequence[pa.Array[Any]]) -> Ints | None:
-    """Where the buffers of columns begin in a file, and how many bits of them each row has (int64[buffers, 2]).
-
-    Buffers that are not in the file are left out. None if the number of a row does not tell where its values are.
-    """
-    found = []
-    for array in columns:
-        if pa.types.is_null(array.type):
-            continue
-        if array.offset or not _is_fixed(array.type):
-            return None
-        for buffer, bits in zip(array.buffers(), (1, array.type.bit_width), strict=True):
-            if buffer is not None and buffer.size and _lies_in(pages, base, buffer):
-                found.append((buffer.address - base, bits))
-    return np.array(found, np.int64).reshape(-1, 2)
-
-
-def _is_fixed(type_: pa.DataType) -> bool:
-    fixed = pa.types.is_primitive(type_) or pa.types.is_decimal(type_) or pa.types.is_fixed_size_binary(type_)
-    return bool(fixed)
-
-
 def _known(type_: pa.DataType) -> bool:
     if isinstance(type_, _NESTED) or any(is_(type_) for is_ in _STRINGS):
         return True
-    return _is_fixed(type_)
+    primitive = pa.types.is_primitive(type_) or pa.types.is_decimal(type_) or pa.types.is_fixed_size_binary(type_)
+    return bool(primitive)
 
 
 def _check_bits(pages: Pages, base: int, buffer: pa.Buffer, firsts: Ints, lasts: Ints, width: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.state.keys.keys import Keys
-from tidemill.state.lookup.lookup import rows_with
+from tidemill.state.lookup.levels import counts_with
 from tidemill.state.lookup.merge_chunks import run_bytes
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.memory import MemoryBudget
@@ -43,15 +43,6 @@ def slice_rows(parts: Sequence[Rows]) -> int:
     """How many rows of some runs are read at once."""
     count, size = sum(map(len, parts)), sum(map(run_bytes, parts))
     return max(1, min(SLICE_ROWS, SLICE_BYTES * count // max(1, size)))
-
-
-def counts_with(parts: Sequence[Rows], keys: Keys) -> _Int64s:
-    """How many rows of some runs, together, begin with each of some keys (ascending, none a prefix of another)."""
-    counts = np.zeros(len(keys), np.int64)
-    for run in parts:
-        first, last = rows_with(run, keys)
-        counts += last - first
-    return counts
 
 
 def matches(table: TableReader, keys: Keys, drop_zero: bool = True) -> Iterator[Matches]:

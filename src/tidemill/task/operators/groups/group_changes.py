@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from tidemill.kernels.columns import column, nulls, numbers
 from tidemill.state.keys.keys import KeyColumn, Keys, decode
+from tidemill.state.lookup.levels import counts_with
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.aggregates.accumulators import Accumulator, Part
 from tidemill.task.aggregates.group_values import of_group, of_large_group
 from tidemill.task.dataflow.changed_groups import changed_groups
 from tidemill.task.dataflow.deltas import Item, Keyed
-from tidemill.task.dataflow.matching import SLICE_ROWS, counts_with, matches, slice_rows
+from tidemill.task.dataflow.matching import SLICE_ROWS, matches, slice_rows
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.dataflow.read_view import zero_row
 from tidemill.task.functions.columns.sizes import TooLargeError

@@ -19,13 +19,14 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.folds.accumulate import sum_int64
 from tidemill.state.folds.sliding import runs_of_equal
 from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group
+from tidemill.state.lookup.levels import counts_with
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.failing_row import MOST_FAILING, with_row
 from tidemill.task.dataflow.holding_operator import HoldingOperator
-from tidemill.task.dataflow.matching import counts_with, slice_rows
+from tidemill.task.dataflow.matching import slice_rows
 from tidemill.task.dataflow.operator import Context, Output, carries_out
 from tidemill.task.expressions import Expression, references
 from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
