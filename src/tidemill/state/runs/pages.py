@@ -16,7 +16,7 @@ from tidemill.kernels.deferred import carray
 from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 
-PAGE = 4 << 10
+PAGE = 1 << 10
 """Bytes that have a checksum of their own; a power of two."""
 COLUMNS = 7
 """Of a table of pages as kernels take it: addresses of the bytes, of their checksums and of flags, one a page, which

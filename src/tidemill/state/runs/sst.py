@@ -9,7 +9,7 @@ A section is an Arrow IPC stream of one record batch: column ``k`` holds the key
 ``v1``, ... the values, without what :mod:`tidemill.state.runs.implied` leaves out. The footer says of each section
 how values of equal keys combine, which vnodes and epochs it holds, and how its smallest and greatest key begin. A
 section of up to 64 KiB has one CRC-32, checked when a process first reads it. A larger one is followed by its index and
-then by a CRC-32 for each page of 16 KiB of all that::
+then by a CRC-32 for each page of 1 KiB of all that (its size is in the footer)::
 
     stream, padded to 64 bytes | fence offsets (int64) | fences, padded to 64 bytes | Bloom filter | checksums of pages
 
@@ -48,6 +48,7 @@ from tidemill.state.runs.body import EDGE, Body, Fences
 from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.pages import Pages, checksums
+from tidemill.state.runs.residence import map_resident
 from tidemill.state.versions.objects import advice
 from tidemill.state.versions.version import RUN
 
@@ -427,6 +428,7 @@ class RunFile:
                 raise self._damage(number, "it fails its checksum")
             return from_bytes(body)
         index = section.index
+        map_resident(body.address, section.length)
         checked = self._pages(number)
         checked.check(0, index.head)
         columns = with_implied(pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch())
