@@ -12,7 +12,6 @@ from tidemill.kernels import crc32
 
 @pytest.mark.parametrize("library", [True, False])
 def test_checksums_of_pages(library: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert crc32.crc32_function(), "the library has it"
     if not library:
         monkeypatch.setattr(crc32, "crc32_function", lambda: 0)
     chance = random.Random(seed)

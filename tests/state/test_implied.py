@@ -58,9 +58,9 @@ def test_files_of_this_version_are_smaller(tmp_path: Path) -> None:
     check_golden(now)
     saved = {b.table: (b.length - n.length) / b.rows for b, n in zip(before.sections, now.sections, strict=True)}
     assert saved["few"] == 0
-    assert saved["names"] == pytest.approx(0, abs=0.2), "lengths differ, and so do weights; pages are smaller"
-    assert saved["sums"] == pytest.approx(8 + 8 + 8, abs=0.1), "offsets of keys, weights, the low parts of sums"
-    assert saved["codes"] == pytest.approx(8 + 8 + 4, abs=0.1), "and offsets of codes; -7 is no usual number"
+    assert saved["names"] == pytest.approx(0, abs=0.25), "lengths differ, and so do weights; there are more checksums"
+    assert saved["sums"] == pytest.approx(8 + 8 + 8, abs=0.25), "offsets of keys, weights, the low parts of sums"
+    assert saved["codes"] == pytest.approx(8 + 8 + 4, abs=0.25), "and offsets of codes; -7 is no usual number"
 
 
 def random_column(chance: random.Random, rows: int) -> pa.Array[Any]:

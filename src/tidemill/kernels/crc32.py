@@ -17,6 +17,7 @@ from isal import isal_zlib
 
 from tidemill.kernels import types
 from tidemill.kernels.deferred import carray
+from tidemill.kernels.kernel import compiler_is_loaded
 from tidemill.kernels.words import as_pointer, call_crc32, inlined, kernel
 
 _POLYNOMIAL = 0xEDB88320
@@ -79,7 +80,7 @@ def crc32(function: Any, address: Any, length: Any) -> Any:
     while at < length:
         crc = crc >> np.uint32(8) ^ _TABLE[0, (crc ^ np.uint32(data[at])) & np.uint32(255)]
         at += 1
-    return ~crc
+    return np.uint32(~crc)
 
 
 @kernel(types.void, types.uint64, types.uint64, types.int64, types.array(types.uint32, 1, "C"))
@@ -90,6 +91,10 @@ def _crc32_of_pages(function: Any, address: Any, page: int, out: npt.NDArray[np.
 
 def crc32_of_pages(data: Any, page: int) -> npt.NDArray[np.uint32]:
     """The checksum of each whole page of ``page`` bytes of a buffer; bytes after the last are left out."""
+    if not compiler_is_loaded():
+        view = memoryview(data)
+        crcs = [isal_zlib.crc32(view[at : at + page]) for at in range(0, len(view) - page + 1, page)]
+        return np.array(crcs, np.uint32)
     array = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
     found = np.empty(len(array) // page, np.uint32)
     _crc32_of_pages(crc32_function(), array.__array_interface__["data"][0], page, found)

@@ -254,8 +254,11 @@ class _Values:
         for i in range(at, at + columns):
             if self._types[i] != type_:
                 raise TypeError(f"a column of {self._types[i]} is summed as {type_}")
-            if may_have_nulls(self._columns, i) and self._at(self._choose(), i).null_count > np.sum(~self._found):
-                raise ValueError("NULLs in a column that is summed")
+            if may_have_nulls(self._columns, i):
+                places = self._hits[:, self._found]
+                nulls = gather(self._columns, i, type_, places[places >= 0]).null_count
+                if nulls:
+                    raise ValueError(f"{nulls} NULLs in a column that is summed")
 
     def _choose(self) -> Ints:
         if self._newest is None:

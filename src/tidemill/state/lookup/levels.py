@@ -68,6 +68,10 @@ def counts_with(runs: Sequence[Rows], prefixes: Keys) -> Ints:
     return counts
 
 
+_LONG, _FEW = 16, 4
+"""Ranges of so many rows on average, or of fewer runs, are copied run by run."""
+
+
 class Level:
     """Runs of a group of several.
 
@@ -113,15 +117,33 @@ class Level:
         return numbers[kept] + self._first, owners[kept], firsts[kept], ends[kept]
 
     def rows_with(self, prefixes: Keys) -> list[Rows]:
-        """The rows with each prefix, as one run, or as slices of the runs of the level."""
+        """The rows with each prefix, as sorted runs: slices of the runs of the level, and copies."""
         numbers, _, firsts, ends = self.ranges(prefixes, prefixes)
-        if len(np.unique(numbers)) == len(numbers):
-            found = zip(numbers - self._first, firsts, ends)
-            return [self._runs[r].slice(first, end) for r, first, end in found]
-        starts = first_places(numbers - self._first) + firsts
+        if not len(numbers):
+            return []
+        apart = (numbers[1:] != numbers[:-1]) | (firsts[1:] != ends[:-1])
+        begins, last = np.flatnonzero(np.append(True, apart)), np.flatnonzero(np.append(apart, True))
+        numbers, firsts, ends = numbers[begins] - self._first, firsts[begins], ends[last]
+        found: list[Rows] = []
+        bounds = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
+        scattered = np.zeros(len(numbers), np.bool_)
+        for first, end in itertools.pairwise(bounds):
+            run, rows = self._runs[numbers[first]], int(np.sum(ends[first:end] - firsts[first:end]))
+            if end - first == 1:
+                found.append(run.slice(int(firsts[first]), int(ends[first])))
+            elif rows >= _LONG * (end - first) or len(bounds) <= _FEW:
+                found.append(run.take(expand(firsts[first:end], ends[first:end])))
+            else:
+                scattered[first:end] = True
+        if scattered.any():
+            found.append(self._rows_at(numbers[scattered], firsts[scattered], ends[scattered]))
+        return found
+
+    def _rows_at(self, numbers: Ints, firsts: Ints, ends: Ints) -> Rows:
+        """Ranges of rows of several runs, copied."""
+        starts = first_places(numbers) + firsts
         places = expand(starts, starts + ends - firsts)
-        numbers = runs_at(places)
-        keys = keys_by_index(self._bodies, numbers, rows_at(places) + self._starts[numbers])
+        runs = runs_at(places)
+        keys = keys_by_index(self._bodies, runs, rows_at(places) + self._starts[runs])
         ops = [MergeOp.LAST] * len(self._runs[0].value_types())
-        _, values = combine_hits(self._runs, places[None], ops, drop_zero=False)
-        return [Rows(keys, values)]
+        return Rows(keys, combine_hits(self._runs, places[None], ops, drop_zero=False)[1])

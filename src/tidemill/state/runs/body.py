@@ -21,7 +21,7 @@ from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
 from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 from tidemill.state.runs.filters import LINE_WORDS, line_of, may_contain
-from tidemill.state.runs.flat_columns import FLAT, Flat, check_row, flat_columns, is_flat
+from tidemill.state.runs.flat_columns import FLAT, Flat, check_flat_rows, flat_columns, is_flat
 from tidemill.state.runs.pages import COLUMNS, Pages, check_bytes, is_inside, position
 from tidemill.state.runs.searching import bounds_within, fence_bounds
 from tidemill.state.runs.spans import check_rows
@@ -53,7 +53,8 @@ class Fences:
 
 
 _KEYS, _KEY_BYTES, _FENCES, _FENCE_BYTES, _FILTER, _KNOWN, _EVEN = range(COLUMNS, COLUMNS + 7)
-_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK = range(_EVEN + 1, _EVEN + 7)
+_LOW, _HIGH = _EVEN + 1, _EVEN + 2
+_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK, _LOW_SIZE, _HIGH_SIZE = range(_HIGH + 1, _HIGH + 9)
 
 
 @inlined
@@ -78,6 +79,14 @@ def fence_offsets(table: Words, body: int) -> Any:
 def fence_data(table: Words, body: int) -> Any:
     """Bytes of the fences of a body."""
     return carray(as_pointer(table[body, _FENCE_BYTES]), np.int64(table[body, _SIZE]), np.uint8)
+
+
+@inlined
+def edge(table: Words, body: int, high: bool) -> Any:
+    """What the footer has of the smallest or of the greatest key of a body: at most :data:`EDGE` bytes."""
+    if high:
+        return carray(as_pointer(table[body, _HIGH]), np.int64(table[body, _HIGH_SIZE]), np.uint8)
+    return carray(as_pointer(table[body, _LOW]), np.int64(table[body, _LOW_SIZE]), np.uint8)
 
 
 @inlined
@@ -139,16 +148,22 @@ def block_rows(table: Words, body: int) -> Any:
 @kernel(types.int64, RUN_TABLE, I64)
 def _check_blocks(table: Words, blocks: Ints) -> int:
     for i in range(blocks.size):
-        bad = check_block(table, 0, blocks[i])
-        if bad >= 0:
-            return bad
+        if i == 0 or blocks[i] != blocks[i - 1]:
+            bad = check_block(table, 0, blocks[i])
+            if bad >= 0:
+                return bad
     return -1
 
 
 @kernel(types.int64, RUN_TABLE, FLAT, I64)
-def _check_rows(table: Words, columns: Flat, rows: Ints) -> int:
-    for i in range(rows.size):
-        bad = check_row(table, 0, columns, 0, rows[i])
+def _check_values(table: Words, columns: Flat, rows: Ints) -> int:
+    i = 0
+    while i < rows.size:
+        first = i
+        i += 1
+        while i < rows.size and rows[i] == rows[i - 1] + 1:
+            i += 1
+        bad = check_flat_rows(table, 0, columns, 0, rows[first], rows[i - 1] + 1)
         if bad >= 0:
             return bad
     return -1
@@ -187,6 +202,7 @@ class Body:
         self._array = array
         self._fences = fences
         self.low, self.high = low, high
+        self._edges = np.frombuffer(low, np.uint8), np.frombuffer(high, np.uint8)
         self._base = pages.data.address
         self._all_keys = False
         self._searched = 0
@@ -224,7 +240,7 @@ class Body:
     def check_values(self, rows: Ints) -> None:
         """Check the values of some rows."""
         if not self.pages.complete:
-            self.pages.require(_check_rows(self.addresses[None], self.columns[None], rows))
+            self.pages.require(_check_values(self.addresses[None], self.columns[None], rows))
             self.check_nested(rows)
 
     def check_nested(self, rows: Ints) -> None:
@@ -250,14 +266,14 @@ class Body:
             check_rows(self.pages, self._base, self.values[0], *self._rows_of(blocks))
             self.walkable[blocks] = 1
 
-    @property
+    @cached_property
     def fences(self) -> Keys:
         """The fences, checked."""
         f = self._fences
         self.pages.check(f.at, f.at + 8 * (f.count + 1) + f.bytes)
         return self._index[0]
 
-    @property
+    @cached_property
     def filter(self) -> Words:
         """The words of the filter, checked; none if there is no filter."""
         f = self._fences
@@ -279,10 +295,10 @@ class Body:
 
     @cached_property
     def addresses(self) -> Words:
-        """The body as a row of the table that kernels take (uint64[20]); it must outlive that."""
-        (fences, words), keys = self._index, self.keys
-        parts = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even
-        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block
+        """The body as a row of the table that kernels take (uint64[24]); it must outlive that."""
+        (fences, words), keys, edges = self._index, self.keys, self._edges
+        parts = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even, *edges
+        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block, *map(len, edges)
         return np.concatenate([self.pages.addresses, addresses(parts), np.array(sizes, np.uint64)])
 
     @cached_property

@@ -138,37 +138,39 @@ def _span(table: Flat, at: int, run: int, row: Any) -> Any:
 
 
 @inlined
-def check_row(pages: Words, body: int, table: Flat, run: int, row: int) -> int:
-    """Check the values of a row of a run, whose pages a row of a table of pages describes.
+def check_flat_rows(pages: Words, body: int, table: Flat, run: int, first: int, end: int) -> int:
+    """Check the values of rows ``first`` to ``end - 1`` of a run, whose pages a row of a table of pages describes.
 
     Returns a page that is corrupt, -1 if there is none. Values that are not in the file are not checked.
     """
     for c in range(table.shape[1]):
         kind = table[run, c, _KIND]
-        i = row + np.int64(table[run, c, _FIRST])
+        low = first + np.int64(table[run, c, _FIRST])
+        high = end + np.int64(table[run, c, _FIRST])
         if table[run, c, _VALIDITY]:
             at = position(pages, body, table[run, c, _VALIDITY])
             if is_inside(pages, body, at):
-                bad = check_bytes(pages, body, at + (i >> 3), at + (i >> 3) + 1)
+                bad = check_bytes(pages, body, at + (low >> 3), at + (high + 7 >> 3))
                 if bad >= 0:
                     return bad
-        first = np.int64(0)
-        end = np.int64(0)
+        begin = np.int64(0)
+        stop = np.int64(0)
         if kind == _FIXED:
             bits = np.int64(table[run, c, _BITS])
-            first = i * bits >> 3
-            end = (i + 1) * bits + 7 >> 3
+            begin = low * bits >> 3
+            stop = high * bits + 7 >> 3
         elif kind >= _SHORT and table[run, c, _OFFSETS]:
             size = 4 if kind == _SHORT else 8
             at = position(pages, body, table[run, c, _OFFSETS])
             if is_inside(pages, body, at):
-                bad = check_bytes(pages, body, at + i * size, at + (i + 2) * size)
+                bad = check_bytes(pages, body, at + low * size, at + (high + 1) * size)
                 if bad >= 0:
                     return bad
-            first, end = _span(table, c, run, i)
+            begin = _span(table, c, run, low)[0]
+            stop = _span(table, c, run, high - 1)[1]
         at = position(pages, body, table[run, c, _DATA])
-        if first < end and is_inside(pages, body, at):
-            bad = check_bytes(pages, body, at + first, at + end)
+        if begin < stop and is_inside(pages, body, at):
+            bad = check_bytes(pages, body, at + begin, at + stop)
             if bad >= 0:
                 return bad
     return -1

@@ -1,7 +1,7 @@
 """Searches of several runs in files at once, whose ranges of keys are disjoint: those of a level.
 
-A probe can be in one of them only. Kernels go through probes and runs together, so that a call costs the same for a
-hundred runs as for one, and the steps of interpolation of probes of different runs overlap.
+A probe can be in one of them only. Kernels go through probes and runs together, so that the steps of interpolation of
+probes of different runs overlap, and there is no call for each run.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tidemill.kernels.words import (
 from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE
 from tidemill.state.runs.body import (
+    EDGE,
     MANY,
     SAMPLE,
     Body,
@@ -38,6 +39,7 @@ from tidemill.state.runs.body import (
     check_block,
     check_fences,
     check_filter,
+    edge,
     fence_data,
     fence_offsets,
     filter_words,
@@ -45,7 +47,7 @@ from tidemill.state.runs.body import (
     row_offsets,
 )
 from tidemill.state.runs.filters import has
-from tidemill.state.runs.flat_columns import FLAT, Flat, check_row
+from tidemill.state.runs.flat_columns import FLAT, Flat, check_flat_rows
 from tidemill.state.runs.interpolating import locate_within
 from tidemill.state.runs.places import Hits, row_at, run_at
 from tidemill.state.runs.searching import search
@@ -72,6 +74,13 @@ def _find_blocks(
         blocks[p] = -1
         while r < table.shape[0]:
             if entered != r:
+                high = edge(table, r, True)
+                if compare(high, 0, high.size, probes, start, min(end, start + EDGE)) < 0:
+                    r += 1  # its index is not read
+                    continue
+                low = edge(table, r, False)
+                if compare(low, 0, low.size, probes, start, end) > 0:
+                    break
                 bad = check_fences(table, r)
                 if bad >= 0:
                     return r, bad
@@ -83,7 +92,7 @@ def _find_blocks(
                 break
             r += 1
         bodies[p] = r
-        if r == table.shape[0]:
+        if entered != r:
             continue
         offsets = fence_offsets(table, r)
         data = fence_data(table, r)
@@ -120,7 +129,8 @@ def _check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple
             if hits[g, p] >= 0:
                 run = run_at(hits[g, p])
                 if numbers[run] >= 0:
-                    bad = check_row(table, numbers[run], columns, run, row_at(hits[g, p]))
+                    row = row_at(hits[g, p])
+                    bad = check_flat_rows(table, numbers[run], columns, run, row, row + 1)
                     if bad >= 0:
                         return numbers[run], bad
     return -1, -1
@@ -207,6 +217,19 @@ def _find_ranges(
     first = 0
     probes = prefix_offsets.size - 1
     for r in range(table.shape[0]):
+        low = edge(table, r, False)
+        while first < probes:
+            start = prefix_offsets[first]
+            end = prefix_offsets[first + 1]
+            if compare(low, 0, min(low.size, end - start), prefixes, start, end) <= 0:
+                break
+            first += 1
+        if first == probes:
+            break
+        high = edge(table, r, True)
+        start = prefix_offsets[first]
+        if compare(high, 0, high.size, prefixes, start, min(prefix_offsets[first + 1], start + EDGE)) < 0:
+            continue  # its index is not read
         bad = check_fences(table, r)
         if bad >= 0:
             return count, r, bad

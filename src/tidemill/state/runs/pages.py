@@ -13,6 +13,7 @@ from tidemill.errors import TidemillError
 from tidemill.kernels import types
 from tidemill.kernels.crc32 import crc32, crc32_function, crc32_of_pages
 from tidemill.kernels.deferred import carray
+from tidemill.kernels.kernel import compiler_is_loaded
 from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 
@@ -22,6 +23,8 @@ COLUMNS = 7
 """Of a table of pages as kernels take it: addresses of the bytes, of their checksums and of flags, one a page, which
 tell whether it was checked; the address of the number of pages that were not; how many bytes there are; how often the
 bytes of a page double from one on; the function that computes checksums."""
+_RECOUNT = 256
+"""How often it is asked whether all pages are checked before those that are not are counted again."""
 
 Damaged = Callable[[str], TidemillError]
 """Makes the error for corrupt data, given what is wrong."""
@@ -123,6 +126,7 @@ class Pages:
         self._checked = np.zeros(len(self._crcs), np.uint8)
         self._left = np.array([len(self._crcs)])
         self._complete = not len(self._crcs)
+        self._asked = 0
         arrays = addresses([self._crcs, self._checked, self._left])
         sizes = data.size, page.bit_length() - 1, crc32_function()
         self.addresses = np.array([data.address, *arrays.tolist(), *sizes], np.uint64)
@@ -130,10 +134,13 @@ class Pages:
     @property
     def complete(self) -> bool:
         """Whether all pages have been checked."""
-        if not self._complete and self._left[0] <= 0:
-            # Threads that check one page at once count it twice.
-            self._left[0] = len(self._checked) - np.count_nonzero(self._checked)
-            self._complete = bool(self._left[0] == 0)
+        if not self._complete:
+            self._asked += 1
+            # Threads that check pages at once may count one twice, or none of two.
+            if self._left[0] <= 0 or self._asked % _RECOUNT == 0:
+                left = len(self._checked) - int(np.count_nonzero(self._checked))
+                self._left[0] = left
+                self._complete = left == 0
         return self._complete
 
     @property
@@ -143,7 +150,16 @@ class Pages:
 
     def check(self, start: int, end: int) -> None:
         """Check the pages of bytes ``start <= at < end``. TM1011 when one is corrupt."""
-        self.check_ranges(np.array([start]), np.array([end]))
+        if compiler_is_loaded():
+            self.check_ranges(np.array([start]), np.array([end]))
+        elif start < end and not self.complete:
+            view = memoryview(self.data)
+            first, last = start // self.page, (end - 1) // self.page + 1
+            for page in (first + np.flatnonzero(self._checked[first:last] == 0)).tolist():
+                if isal_zlib.crc32(view[page * self.page : (page + 1) * self.page]) != int(self._crcs[page]):
+                    self.require(page)
+                self._checked[page] = 1
+                self._left[0] -= 1
 
     def check_ranges(self, starts: Ints, ends: Ints) -> None:
         """Check the pages of several ranges of bytes. TM1011 when one is corrupt."""

@@ -48,7 +48,6 @@ from tidemill.state.runs.body import EDGE, Body, Fences
 from tidemill.state.runs.implied import with_implied, without_implied
 from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.pages import Pages, checksums
-from tidemill.state.runs.residence import map_resident
 from tidemill.state.versions.objects import advice
 from tidemill.state.versions.version import RUN
 
@@ -428,7 +427,6 @@ class RunFile:
                 raise self._damage(number, "it fails its checksum")
             return from_bytes(body)
         index = section.index
-        map_resident(body.address, section.length)
         checked = self._pages(number)
         checked.check(0, index.head)
         columns = with_implied(pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch())
