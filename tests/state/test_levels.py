@@ -250,3 +250,34 @@ def test_damage_is_found_by_who_reads_it(
                 assert whole(columns) == expected
             path.unlink()
     assert 50 < caught < 250, "some damage is met, and some is where nobody looks"
+
+
+@either
+def test_every_buffer_is_checked(types: list[pa.DataType], tmp_path: Path, seed: int) -> None:
+    """A changed byte of a bitmap, of offsets or of values that a lookup reads gives TM1011."""
+    chance = random.Random(seed)
+    table = {b"%04d" % i: (1, None if i % 5 == 0 else i % 7, None if i % 3 == 0 else i) for i in range(6000)}
+    parts, ops = cut(table, [2000, 4000]), [MergeOp.LAST] * 3
+    with tiny(True):
+        path = tmp_path / "whole.sst"
+        sst.write(path, [("t", run_of(part, types), ops) for part in parts])
+        file, raw, buffers = sst.RunFile(path), path.read_bytes(), 0
+        for number, section in enumerate(file.sections):
+            run = file.rows(number)
+            assert isinstance(run, Mapped)
+            for array in run.body.values:
+                for buffer in array.buffers():
+                    at = buffer.address - run.body.pages.data.address if buffer is not None else -1
+                    if not 0 <= at < run.body.pages.data.size:
+                        continue
+                    # So many bytes are a page that no other buffer is in.
+                    at += 64 + chance.randrange(64)
+                    damaged = bytearray(raw)
+                    damaged[section.offset + at] ^= chance.randrange(1, 256)
+                    other = tmp_path / f"{buffers}.sst"
+                    other.write_bytes(damaged)
+                    runs = [sst.RunFile(other).rows(i) for i in range(len(parts))]
+                    with pytest.raises(TidemillError, match="TM1011"):
+                        get(runs, keys_of(sorted(table)), ops, types, False)
+                    buffers += 1
+        assert buffers >= 4 * len(parts), "bitmaps and values of two columns; a usual weight is not in the file"
