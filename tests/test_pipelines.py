@@ -144,7 +144,7 @@ WRONG = {
 
 
 def test_temporary_views_of_the_session(mill_factory: MillFactory, apply: Callable[..., list[str]]) -> None:
-    """Those that are called as datasets or tables are not read, and are there afterwards."""
+    """Those that are called as views or tables are not read, and are there afterwards."""
     mill = mill_factory()
     mine = {"by_read": 7, "T": 8, "other": 9}
     for name, number in mine.items():

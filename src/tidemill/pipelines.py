@@ -35,8 +35,8 @@ from tidemill.plan.sql.statements import Source, words
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
-    from tidemill.runtime.catalog.changes.datasets import Dataset
     from tidemill.runtime.catalog.changes.declaration import Declaration
+    from tidemill.runtime.catalog.changes.declared_views import DeclaredView
 
 __all__ = ["create_table", "materialized_view", "read", "sql", "table", "udf"]
 
@@ -48,7 +48,7 @@ class Pipeline:
     path: Path
     tables: list[Source] = field(default_factory=list)
     views: list[Source] = field(default_factory=list)
-    functions: dict[str, Dataset] = field(default_factory=dict)
+    functions: dict[str, DeclaredView] = field(default_factory=dict)
     udfs: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
 
 
@@ -84,7 +84,7 @@ def materialized_view(
     """
 
     def declare(function: Callable[[], object]) -> Callable[[], object]:
-        from tidemill.runtime.catalog.changes.datasets import Dataset, add_dataset
+        from tidemill.runtime.catalog.changes.declared_views import DeclaredView, add_declared_view
 
         if not callable(function):
             raise TidemillError(
@@ -95,15 +95,15 @@ def materialized_view(
             )
         line = function.__code__.co_firstlineno
         place = f"{function.__name__}() in {Path(function.__code__.co_filename).name}, line {line}"
-        dataset = Dataset((name or function.__name__).lower(), function, place, dict(table_properties or {}))
-        add_dataset(_pipeline().functions, dataset)
+        view = DeclaredView((name or function.__name__).lower(), function, place, dict(table_properties or {}))
+        add_declared_view(_pipeline().functions, view)
         return function
 
     return declare if query_function is None else declare(query_function)
 
 
 table = materialized_view
-"""The same: every dataset of a mill is kept fresh, so there is one kind."""
+"""The same: every view of a mill is kept fresh, so there is one kind."""
 
 
 def sql(text: str) -> Any:
@@ -115,7 +115,7 @@ def sql(text: str) -> Any:
         TM2001 when it cannot be split into statements, TM2003 for a statement that declares nothing, TM7026
         outside a pipeline.
     """
-    from tidemill.runtime.catalog.changes.datasets import current_resolver
+    from tidemill.runtime.catalog.changes.declared_views import current_resolver
 
     sources = statements.split_script(text)
     if sources and words(sources[0].text, 1)[0][0] in READING:
@@ -161,7 +161,7 @@ def read(name: str) -> Any:
         TM7021 when there is none of this name, TM7022 when views read each other in a circle, TM7026 outside a
         pipeline.
     """
-    from tidemill.runtime.catalog.changes.datasets import current_resolver
+    from tidemill.runtime.catalog.changes.declared_views import current_resolver
 
     return current_resolver().read(name)
 
@@ -208,7 +208,7 @@ def declare(declaration: Declaration, path: Path, *, may_replace: bool) -> list[
     for name, (function, return_type, deterministic) in pipeline.udfs.items():
         declaration.register_function(name, function, return_type, deterministic)
     declaration.add_script(pipeline.tables, may_replace=may_replace)
-    return declaration.add_datasets(pipeline.functions, pipeline.views, may_replace=may_replace)
+    return declaration.add_declared_views(pipeline.functions, pipeline.views, may_replace=may_replace)
 
 
 def apply(mill: Mill, path: Path) -> list[str]:

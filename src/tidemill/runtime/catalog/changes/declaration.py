@@ -32,7 +32,7 @@ from tidemill.plan.sql.statements import (
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.changes import sink_changes
-from tidemill.runtime.catalog.changes.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.catalog.changes.declared_views import DeclaredView, Resolver, add_declared_view
 from tidemill.runtime.catalog.changes.definitions import (
     altered,
     altered_view,
@@ -143,8 +143,8 @@ class Declaration:
                     case _:
                         raise declares_nothing(source)
 
-    def add_datasets(
-        self, functions: Mapping[str, Dataset], views: Sequence[Source], *, may_replace: bool
+    def add_declared_views(
+        self, functions: Mapping[str, DeclaredView], views: Sequence[Source], *, may_replace: bool
     ) -> list[str]:
         """Views declared by functions or statements, in the order in which they read each other.
 
@@ -158,19 +158,19 @@ class Declaration:
         TidemillError
             TM7020 to TM7024, or what is wrong with a query, with the place of the declaration.
         """
-        datasets = dict(functions)
+        declared = dict(functions)
         for source in views:
             parsed = self.catalyst.parse(source)
             assert isinstance(parsed, CreateView)
             place = f"the statement that creates {parsed.name}"
-            add_dataset(datasets, Dataset(parsed.name, parsed.query, place, parsed.properties))
-        resolved = Resolver(self, datasets).resolve_all()
+            add_declared_view(declared, DeclaredView(parsed.name, parsed.query, place, parsed.properties))
+        resolved = Resolver(self, declared).resolve_all()
         for found in resolved:
             frame = None if isinstance(found.query, str) else found.query
             text = found.query if isinstance(found.query, str) else description(found.query)
-            with placed(f"in {found.dataset.place}"):
-                self._view(CreateView(found.dataset.name, text, found.dataset.properties), frame, may_replace)
-        return [r.dataset.name for r in resolved]
+            with placed(f"in {found.view.place}"):
+                self._view(CreateView(found.view.name, text, found.view.properties), frame, may_replace)
+        return [r.view.name for r in resolved]
 
     def prune(self, *, may_drop: bool) -> None:
         """Views that were there and are not declared any more are dropped, or noted as kept."""

@@ -29,7 +29,7 @@ _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 @dataclass(frozen=True)
-class Dataset:
+class DeclaredView:
     """A view as declared.
 
     ``query`` is SQL, or a function that returns SQL or a DataFrame; ``place`` says where it stands, for errors.
@@ -41,23 +41,23 @@ class Dataset:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def add_dataset(datasets: dict[str, Dataset], dataset: Dataset) -> None:
+def add_declared_view(declared: dict[str, DeclaredView], view: DeclaredView) -> None:
     """One more. TM7020 when there is one of this name."""
-    if dataset.name in datasets:
+    if view.name in declared:
         raise TidemillError(
             "TM7020",
             "two views of a pipeline have one name",
-            got=f"{dataset.name}: {datasets[dataset.name].place}, and {dataset.place}",
+            got=f"{view.name}: {declared[view.name].place}, and {view.place}",
             hint="give one of them another name",
         )
-    datasets[dataset.name] = dataset
+    declared[view.name] = view
 
 
 @dataclass(frozen=True)
 class Resolved:
     """A view with its query: text, or a DataFrame and no text."""
 
-    dataset: Dataset
+    view: DeclaredView
     query: str | DataFrame
 
 
@@ -73,20 +73,21 @@ class Relations(Protocol):
 
 
 class Resolver:
-    """Calls the functions of a set of datasets, and gives them the relations that they read."""
+    """Calls the functions of some declared views, and gives them the relations that they read."""
 
-    def __init__(self, relations: Relations, datasets: Mapping[str, Dataset]) -> None:
+    def __init__(self, relations: Relations, declared: Mapping[str, DeclaredView]) -> None:
         self._relations = relations
         self._spark = relations.spark
-        self._datasets = datasets
+        self._declared = declared
         self._leaves: dict[str, DataFrame] = {}
         self._resolved: list[Resolved] = []
         self._open: list[str] = []
 
     def resolve_all(self) -> list[Resolved]:
-        """Every dataset with its query, each after those that it reads.
+        """Every declared view with its query, each after those that it reads.
 
-        Names of datasets, tables and views are these, also where the session had temporary views of such names before.
+        Names of these views, of tables and of other views mean these, also where the session had temporary views of
+        such names before.
 
         Raises
         ------
@@ -95,11 +96,11 @@ class Resolver:
         """
         token = _CURRENT.set(self)
         catalog = self._relations.catalog
-        names = {*self._datasets, *catalog.tables, *catalog.views}
+        names = {*self._declared, *catalog.tables, *catalog.views}
         with without_temporary_views(self._spark, names):
             try:
                 with active_session(self._spark):
-                    for name in self._datasets:
+                    for name in self._declared:
                         self.read(name)
             finally:
                 _CURRENT.reset(token)
@@ -108,11 +109,11 @@ class Resolver:
         return self._resolved
 
     def read(self, name: str) -> DataFrame:
-        """A table, a view or a declared dataset as a DataFrame to build queries of."""
+        """A table, a view or a declared view as a DataFrame to build queries of."""
         name = name.lower()
         if name not in self._leaves:
-            if name in self._datasets:
-                leaf = self._resolve(self._datasets[name])
+            if name in self._declared:
+                leaf = self._resolve(self._declared[name])
             else:
                 leaf = self._existing(name)
             self._leaves[name] = leaf
@@ -127,36 +128,36 @@ class Resolver:
         catalog = self._relations.catalog
         if name in catalog.tables or name in catalog.views:
             return self._relations.relation(name)
-        asker = self._datasets[self._open[-1]].place
-        known = {*catalog.tables, *catalog.views, *self._datasets}
+        asker = self._declared[self._open[-1]].place
+        known = {*catalog.tables, *catalog.views, *self._declared}
         raise TidemillError(
             "TM7021", "a pipeline reads what is not declared", got=f"{name}, read by {asker}", hint=nearest(name, known)
         )
 
-    def _resolve(self, dataset: Dataset) -> DataFrame:
-        name = dataset.name
+    def _resolve(self, view: DeclaredView) -> DataFrame:
+        name = view.name
         if name in self._open:
             path = [*self._open[self._open.index(name) :], name]
             raise TidemillError(
                 "TM7022",
                 "views of a pipeline read each other in a circle",
                 got=" reads ".join(path),
-                hint=f"begin at {dataset.place}",
+                hint=f"begin at {view.place}",
             )
         self._open.append(name)
         try:
-            answer = self._call(dataset)
-            frame = answer if isinstance(answer, DataFrame) else self._analysed(dataset, answer)
-            self._resolved.append(Resolved(dataset, answer))
+            answer = self._call(view)
+            frame = answer if isinstance(answer, DataFrame) else self._analysed(view, answer)
+            self._resolved.append(Resolved(view, answer))
             return unreadable_frame(self._spark, name, frame.schema, self._relations.catalyst.mark(name, ""))
         finally:
             self._open.pop()
 
-    def _call(self, dataset: Dataset) -> str | DataFrame:
-        if isinstance(dataset.query, str):
-            return dataset.query
+    def _call(self, view: DeclaredView) -> str | DataFrame:
+        if isinstance(view.query, str):
+            return view.query
         try:
-            answer = self._until_known(dataset.query)
+            answer = self._until_known(view.query)
         except TidemillError:
             raise
         except Exception as error:
@@ -164,35 +165,35 @@ class Resolver:
             raise TidemillError(
                 "TM7023",
                 "a function of a pipeline failed",
-                got=f"{dataset.place}: {type(error).__name__}: {said.splitlines()[0] if said else ''}",
+                got=f"{view.place}: {type(error).__name__}: {said.splitlines()[0] if said else ''}",
                 hint="it must build and return a DataFrame, or a SELECT as text",
             ) from error
         if not isinstance(answer, str | DataFrame):
             raise TidemillError(
                 "TM7024",
                 "a function of a pipeline returns neither a DataFrame nor SQL",
-                got=f"{dataset.place} returns {type(answer).__name__}",
+                got=f"{view.place} returns {type(answer).__name__}",
                 hint="return a DataFrame, or a SELECT as text",
             )
         return answer
 
-    def _analysed(self, dataset: Dataset, text: str) -> DataFrame:
+    def _analysed(self, view: DeclaredView, text: str) -> DataFrame:
         try:
             return self.query(text)
         except ParseException as error:
             if overflowed(error):
-                with placed(f"in {dataset.place}"):
+                with placed(f"in {view.place}"):
                     raise too_deep(error) from error
             message = str(error).split("== SQL ==")[0].strip().splitlines()
             raise TidemillError(
-                "TM2001", "the SQL cannot be parsed", got=" ".join(message), hint=f"in {dataset.place}"
+                "TM2001", "the SQL cannot be parsed", got=" ".join(message), hint=f"in {view.place}"
             ) from error
         except PySparkException as error:
-            with placed(f"in {dataset.place}"):
+            with placed(f"in {view.place}"):
                 raise analysis_error(error, text) from error
 
     def _until_known(self, build: Callable[[], _T]) -> _T:
-        """Build a query; repeat it after an unknown name, once the dataset of that name is resolved."""
+        """Build a query; repeat it after an unknown name, once the view of that name is resolved."""
         while True:
             try:
                 return build()
