@@ -70,6 +70,24 @@ def row_data(table: Words, body: int) -> Any:
 
 
 @inlined
+def key_position(table: Words, body: int) -> Any:
+    """Where the bytes of the keys of a body begin among the bytes of its pages."""
+    return position(table, body, table[body, _KEY_BYTES])
+
+
+@inlined
+def has_equal_lengths(table: Words, body: int) -> Any:
+    """Whether all keys of a body are known to be of one length: their offsets are not in the file."""
+    return not is_inside(table, body, position(table, body, table[body, _KEYS]))
+
+
+@inlined
+def is_known(table: Words, body: int, block: int) -> Any:
+    """Whether all keys of a block are checked."""
+    return carray(as_pointer(table[body, _KNOWN]), block + 1, np.uint8)[block] != 0
+
+
+@inlined
 def fence_offsets(table: Words, body: int) -> Any:
     """Offsets of the fences of a body."""
     return carray(as_pointer(table[body, _FENCES]), np.int64(table[body, _COUNT]) + 1, np.int64)

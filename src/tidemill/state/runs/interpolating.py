@@ -4,6 +4,9 @@ Keys are spread about evenly, since they begin with a vnode, so the place of a p
 times. Each guess is in a cache line of its own, and memory latency dominates: so the probes of a group take each step
 together, and their loads, which do not depend on each other, overlap. Source: group
 prefetching in "Improving Hash Join Performance through Prefetching", Chen, Ailamaki, Gibbons, Mowry 2004.
+
+Where all keys of a body have one length, the first guess needs the fences of the block alone, and of the block only the
+pages are checked in which a key is compared.
 """
 
 from __future__ import annotations
@@ -12,54 +15,94 @@ from typing import Any
 
 import numpy as np
 
-from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, Word, Words, equal, inlined, kernel, load_word
+from tidemill.kernels import types
+from tidemill.kernels.words import (
+    I64,
+    I64_OUT,
+    U8,
+    Bytes,
+    Ints,
+    Word,
+    Words,
+    compare,
+    equal,
+    inlined,
+    kernel,
+    load_word,
+)
 from tidemill.state.keys.run_table import RUN_TABLE
-from tidemill.state.runs.body import block_rows, even_blocks, row_data, row_offsets
+from tidemill.state.runs.body import (
+    block_rows,
+    even_blocks,
+    fence_data,
+    fence_offsets,
+    has_equal_lengths,
+    is_known,
+    key_position,
+    row_data,
+    row_offsets,
+)
+from tidemill.state.runs.pages import check_bytes
 from tidemill.state.runs.searching import search
 
 _CORRECTIONS = 2
 """How often a guess is corrected by the key found there."""
 _GROUP = 64
 """Probes that take a step together."""
-_INTS = ("probe", "body", "low", "count", "first", "width", "shared", "guess")
+_INTS = ("probe", "body", "block", "low", "count", "first", "width", "shared", "guess", "unchecked")
 _GUESS = np.dtype(
     [(name, np.int64) for name in _INTS]
     + [("word", np.uint64), ("least", np.uint64), ("distance", np.float64), ("scale", np.float64)]
 )
-"""A probe, the block it may be in (its body, first row, number of rows, where its keys begin, their length and how
-many bytes they share) and the guess: in words from the byte after those shared."""
+"""A probe, the block it may be in (its body, number, first row, number of rows, where its keys begin, their length and
+how many bytes they share) and the guess: in words from the byte after those shared. ``unchecked`` is 1 if the pages of
+its keys may not be."""
 
 
 @inlined
-def _first_word(data: Bytes, first: int, width: int, skip: int, count: int, word: Word, guess: int) -> int:
-    """The first of ``count`` keys whose word from byte ``skip`` on is not less than another; the last key's is not.
+def _check(table: Words, g: Any, at: int, bad: Ints) -> None:
+    """Check the key at a byte of its body; ``bad`` gets the body and the page if that is corrupt."""
+    if g.unchecked:
+        start = key_position(table, g.body) + at
+        page = check_bytes(table, g.body, start, start + g.width)
+        if page >= 0:
+            bad[0] = g.body
+            bad[1] = page
 
-    Keys of ``width`` bytes lie from ``first`` on. Goes from a guess, in steps that double, to either side.
+
+@inlined
+def _word(table: Words, data: Bytes, g: Any, row: int, bad: Ints) -> Word:
+    """The word of a key of the block after the bytes that are shared."""
+    at = g.first + row * g.width
+    _check(table, g, at, bad)
+    return load_word(data, at + g.shared, at + g.width)
+
+
+@inlined
+def _first_word(table: Words, data: Bytes, g: Any, bad: Ints) -> Any:
+    """The first row of the block whose word is not less than that of the probe, or the last row.
+
+    Goes from a guess, in steps that double, to either side.
     """
     step = 1
-    at = first + guess * width
-    if load_word(data, at + skip, at + width) < word:
-        low = guess + 1
+    last = g.count - 1
+    if _word(table, data, g, g.guess, bad) < g.word:
+        low = min(g.guess + 1, last)
         high = low
-        at = first + high * width
-        while high < count - 1 and load_word(data, at + skip, at + width) < word:
+        while high < last and _word(table, data, g, high, bad) < g.word:
             low = high + 1
-            high = min(high + step, count - 1)
+            high = min(high + step, last)
             step *= 2
-            at = first + high * width
     else:
-        high = guess
+        high = g.guess
         low = max(0, high - 1)
-        at = first + low * width
-        while low > 0 and load_word(data, at + skip, at + width) >= word:
+        while low > 0 and _word(table, data, g, low, bad) >= g.word:
             high = low
             low = max(0, low - step)
             step *= 2
-            at = first + low * width
     while low < high:
         middle = (low + high) >> 1
-        at = first + middle * width
-        if load_word(data, at + skip, at + width) < word:
+        if _word(table, data, g, middle, bad) < g.word:
             low = middle + 1
         else:
             high = middle
@@ -80,14 +123,22 @@ def _is_even(offsets: Ints, low: int, high: int, block: int, even: Bytes) -> boo
 
 @inlined
 def _first_guesses(table: Words, probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> int:
-    """Guess where probes are; returns how many may be in their blocks, which come first in the group then."""
+    """Guess where probes are; returns how many may be in their blocks, which come first in the group then.
+
+    The guess lies between two keys: the fences of the block if all keys have one length, else its first and last key.
+    """
     possible = 0
     for i in range(held):
         g = group[i]
-        data = row_data(table, g.body)
-        first = g.first
         width = g.width
-        last = first + (g.count - 1) * width
+        if has_equal_lengths(table, g.body):
+            data = fence_data(table, g.body)
+            first = fence_offsets(table, g.body)[g.block]
+            last = first + width
+        else:
+            data = row_data(table, g.body)
+            first = g.first
+            last = first + (g.count - 1) * width
         before = group[possible - 1]
         if i and possible and g.low == before.low and g.body == before.body:
             shared = before.shared
@@ -104,11 +155,13 @@ def _first_guesses(table: Words, probe_offsets: Ints, probes: Bytes, group: Any,
         to = group[possible]
         to.probe = g.probe
         to.body = g.body
+        to.block = g.block
         to.low = g.low
         to.count = g.count
-        to.first = first
+        to.first = g.first
         to.width = width
         to.shared = shared
+        to.unchecked = g.unchecked
         to.word = word
         to.least = least
         to.scale = (g.count - 1) / np.float64(greatest - least) if greatest > least else 0.0
@@ -119,45 +172,58 @@ def _first_guesses(table: Words, probe_offsets: Ints, probes: Bytes, group: Any,
 
 
 @inlined
-def _correct_guesses(table: Words, group: Any, possible: int) -> None:
+def _correct_guesses(table: Words, group: Any, possible: int, bad: Ints) -> None:
     for i in range(possible):
         g = group[i]
-        data = row_data(table, g.body)
-        there = g.first + g.guess * g.width
-        seen = load_word(data, there + g.shared, there + g.width)
-        short = (g.distance - np.float64(seen - g.least)) * g.scale
+        seen = _word(table, row_data(table, g.body), g, g.guess, bad)
+        ahead = np.float64(seen - g.least) if seen >= g.least else 0.0
+        short = (g.distance - ahead) * g.scale
         g.guess = min(max(g.guess + np.int64(short), 0), g.count - 1)
 
 
 @inlined
 def _search_from_guesses(
-    table: Words, probe_offsets: Ints, probes: Bytes, group: Any, possible: int, rows: Ints
+    table: Words, probe_offsets: Ints, probes: Bytes, group: Any, possible: int, rows: Ints, bad: Ints
 ) -> None:
     for i in range(possible):
         g = group[i]
         data = row_data(table, g.body)
         width = g.width
         start = probe_offsets[g.probe]
-        row = g.low + _first_word(data, g.first, width, g.shared, g.count, g.word, g.guess)
-        there = g.first + (row - g.low) * width
+        row = _first_word(table, data, g, bad)
+        there = g.first + row * width
+        _check(table, g, there, bad)
         if equal(data, there, there + width, probes, start, start + width):
-            rows[g.probe] = row
+            rows[g.probe] = g.low + row
         elif width > g.shared + 8:
-            offsets = row_offsets(table, g.body)
-            high = g.low + g.count
-            row = search(offsets, data, row, high, probes, start, start + width, False)
-            if row < high and equal(data, offsets[row], offsets[row + 1], probes, start, start + width):
-                rows[g.probe] = row
+            # Several keys may have the word: those from here on are compared whole.
+            high = g.count - 1
+            while row < high:
+                middle = (row + high) >> 1
+                there = g.first + middle * width
+                _check(table, g, there, bad)
+                if compare(data, there, there + width, probes, start, start + width) < 0:
+                    row = middle + 1
+                else:
+                    high = middle
+            there = g.first + row * width
+            _check(table, g, there, bad)
+            if equal(data, there, there + width, probes, start, start + width):
+                rows[g.probe] = g.low + row
 
 
-@kernel(I64_OUT, RUN_TABLE, I64, I64, I64, U8)
-def locate_within(table: Words, bodies: Ints, blocks: Ints, probe_offsets: Ints, probes: Bytes) -> Ints:
-    """Row of each probe (ascending) in its block of its body, -1 where absent or where the block is -1.
+@kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, I64, I64, U8, I64_OUT)
+def locate_within(
+    table: Words, bodies: Ints, blocks: Ints, probe_offsets: Ints, probes: Bytes, rows: Ints
+) -> tuple[int, int]:
+    """Write the row of each probe (ascending) in its block of its body, -1 where absent or where the block is -1.
 
-    A block whose keys are not all of one length is searched by bisection.
+    A block whose keys are not all of one length is searched by bisection; the caller has checked it. Returns a body and
+    its page that is corrupt, or -1 and -1.
     """
-    rows = np.full(probe_offsets.size - 1, -1, np.int64)
+    rows[:] = -1
     group = np.empty(_GROUP, _GUESS)
+    bad = np.full(2, -1, np.int64)
     at = 0
     body = -1
     p = 0
@@ -175,15 +241,18 @@ def locate_within(table: Words, bodies: Ints, blocks: Ints, probe_offsets: Ints,
                 high = min(low + size, offsets.size - 1)
                 start = probe_offsets[p]
                 end = probe_offsets[p + 1]
-                if _is_even(offsets, low, high, block, even_blocks(table, body)):
+                equal_lengths = has_equal_lengths(table, body)
+                if equal_lengths or _is_even(offsets, low, high, block, even_blocks(table, body)):
                     width = offsets[low + 1] - offsets[low]
                     if end - start == width:
                         group[held].probe = p
                         group[held].body = body
+                        group[held].block = block
                         group[held].low = low
                         group[held].count = high - low
                         group[held].first = offsets[low]
                         group[held].width = width
+                        group[held].unchecked = 1 if equal_lengths and not is_known(table, body, block) else 0
                         held += 1
                 else:
                     data = row_data(table, body)
@@ -193,6 +262,8 @@ def locate_within(table: Words, bodies: Ints, blocks: Ints, probe_offsets: Ints,
             p += 1
         possible = _first_guesses(table, probe_offsets, probes, group, held)
         for _ in range(_CORRECTIONS):
-            _correct_guesses(table, group, possible)
-        _search_from_guesses(table, probe_offsets, probes, group, possible, rows)
-    return rows
+            _correct_guesses(table, group, possible, bad)
+        _search_from_guesses(table, probe_offsets, probes, group, possible, rows, bad)
+        if bad[0] >= 0:
+            return bad[0], bad[1]
+    return -1, -1

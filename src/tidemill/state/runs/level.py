@@ -43,6 +43,7 @@ from tidemill.state.runs.body import (
     fence_data,
     fence_offsets,
     filter_words,
+    has_equal_lengths,
     row_data,
     row_offsets,
 )
@@ -62,8 +63,8 @@ def _find_blocks(
 ) -> tuple[int, int]:
     """Write the body and the block where each probe would be; the block is -1 if it is in none, or a filter says so.
 
-    Without ``hashes`` filters are not asked. All that is read is checked, and the keys of the blocks too. Returns a
-    body and its page that is corrupt, or -1 and -1.
+    Without ``hashes`` filters are not asked. All that is read is checked, and the keys of blocks that bisection may
+    search. Returns a body and its page that is corrupt, or -1 and -1.
     """
     entered = -1
     r = 0
@@ -111,9 +112,10 @@ def _find_blocks(
                     return r, bad
                 if not has(words, hashes[p]):
                     continue
-        bad = check_block(table, r, block)
-        if bad >= 0:
-            return r, bad
+        if not has_equal_lengths(table, r):  # else interpolation checks what it reads
+            bad = check_block(table, r, block)
+            if bad >= 0:
+                return r, bad
         blocks[p] = block
     return -1, -1
 
@@ -162,7 +164,11 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     """
     table = np.stack([run.addresses for run in runs])
     bodies, blocks = _blocks(runs, table, probes, _filtering(runs, table, probes, hashes))
-    return bodies, locate_within(table, bodies, blocks, probes.offsets, probes.data)
+    rows = np.empty(len(probes), np.int64)
+    bad, page = locate_within(table, bodies, blocks, probes.offsets, probes.data, rows)
+    if bad >= 0:
+        runs[bad].pages.require(page)
+    return bodies, rows
 
 
 def check_hits(bodies: Mapping[int, Body], columns: Flat, hits: Hits) -> None:
