@@ -79,6 +79,14 @@ def _word(table: Words, data: Bytes, g: Any, row: int, bad: Ints) -> Word:
 
 
 @inlined
+def _order(table: Words, data: Bytes, g: Any, row: int, probes: Bytes, start: int, bad: Ints) -> Any:
+    """How a key of the block compares with a probe of its length."""
+    at = g.first + row * g.width
+    _check(table, g, at, bad)
+    return compare(data, at, at + g.width, probes, start, start + g.width)
+
+
+@inlined
 def _first_word(table: Words, data: Bytes, g: Any, bad: Ints) -> Any:
     """The first row of the block whose word is not less than that of the probe, or the last row.
 
@@ -195,20 +203,23 @@ def _search_from_guesses(
         _check(table, g, there, bad)
         if equal(data, there, there + width, probes, start, start + width):
             rows[g.probe] = g.low + row
-        elif width > g.shared + 8:
-            # Several keys may have the word: those from here on are compared whole.
-            high = g.count - 1
+        elif width > g.shared + 8 and load_word(data, there + g.shared, there + width) == g.word:
+            # Several keys may have the word: those from here on are compared whole, in steps that double.
+            last = g.count - 1
+            high = min(row + 1, last)
+            step = 1
+            while high < last and _order(table, data, g, high, probes, start, bad) < 0:
+                row = high + 1
+                step *= 2
+                high = min(high + step, last)
+            row = min(row, high)
             while row < high:
                 middle = (row + high) >> 1
-                there = g.first + middle * width
-                _check(table, g, there, bad)
-                if compare(data, there, there + width, probes, start, start + width) < 0:
+                if _order(table, data, g, middle, probes, start, bad) < 0:
                     row = middle + 1
                 else:
                     high = middle
-            there = g.first + row * width
-            _check(table, g, there, bad)
-            if equal(data, there, there + width, probes, start, start + width):
+            if _order(table, data, g, row, probes, start, bad) == 0:
                 rows[g.probe] = g.low + row
 
 
