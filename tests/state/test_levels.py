@@ -55,13 +55,18 @@ def run_of(table: Table, types: list[pa.DataType]) -> Rows:
 
 
 @contextmanager
-def tiny(filtered: bool) -> Iterator[None]:
-    """Files have an index, in tiny blocks and pages, and however few rows a level has it is searched as one."""
+def tiny(filtered: bool, left_out: bool = False) -> Iterator[None]:
+    """Files have an index, in tiny blocks and pages, and however few rows a level has it is searched as one.
+
+    With ``left_out`` equal lengths are not in the files: then pages are checked in which a key is compared.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sst, "WHOLE", 0)
         patch.setattr(sst, "BLOCK", 4)
         patch.setattr(sst, "FILTERED", 1 if filtered else 1 << 40)
         patch.setattr(pages, "PAGE", 64)
+        if left_out:
+            patch.setattr(implied, "LEAST", 1)
         patch.setattr(mapped, "_DENSE", 0)
         patch.setattr(mapped, "_CLOSE", 0)
         yield
@@ -92,7 +97,7 @@ def whole(columns: Sequence[pa.Array]) -> list[list[Any]]:
 @contextmanager
 def opened(parts: list[Table], types: list[pa.DataType], filtered: bool) -> Iterator[list[Rows]]:
     """The tables as runs of a file."""
-    with TemporaryDirectory() as directory, tiny(filtered):
+    with TemporaryDirectory() as directory, tiny(filtered, left_out=filtered):
         path = Path(directory) / "a.sst"
         sst.write(path, [("t", run_of(part, types), OPS) for part in parts])
         file = sst.RunFile(path)
@@ -224,8 +229,6 @@ def test_damage_is_found_by_who_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A changed byte of a level gives TM1011 or the right answer, and what is not read does no harm."""
-    if left_out:  # lengths of keys: then pages are checked in which a key is compared
-        monkeypatch.setattr(implied, "LEAST", 1)
     if not library:
         monkeypatch.setattr(pages, "crc32_function", lambda: 0)
     chance = random.Random(seed)
@@ -234,7 +237,7 @@ def test_damage_is_found_by_who_reads_it(
     wanted = [b"%04d" % i for i in sorted(chance.sample(range(130), 12))]
     rows = [table.get(k, (0, None, None)) for k in wanted]
     expected = whole(columns_of(rows, types))
-    with tiny(True):
+    with tiny(True, left_out):
         path = tmp_path / "whole.sst"
         sst.write(path, [("t", run_of(part, types), OPS) for part in parts])
         raw = path.read_bytes()
