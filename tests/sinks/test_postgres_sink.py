@@ -15,6 +15,9 @@ from tests.debian_postgres import PostgresServer
 from tests.mill_factory import MillFactory
 
 from tidemill.errors import TidemillError
+from tidemill.sinks.postgres import PostgresTarget
+from tidemill.sinks.registry import target_kind
+from tidemill.sinks.target import Identity
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +83,16 @@ def test_all_modes_until_it_is_killed(
             assert rows(now, "s.whole") == counted.rows
             (noted,) = now.execute("SELECT DISTINCT epoch FROM s.tidemill_epochs").fetchall()
             assert noted[0] == counted.mill.epoch
+
+
+def test_nothing_is_cancelled_on_a_connection_that_has_ended(server: PostgresServer) -> None:
+    """As when a mill ends while the server does."""
+    options = {"url": f"postgresql://127.0.0.1:{server.port}/postgres", "user": "postgres", "dbtable": "s.t"}
+    target = target_kind("postgres").make(Identity("1", "c", "v", "UTC"), options)
+    assert isinstance(target, PostgresTarget)
+    target._opened().close()
+    target.abort()
+    target.close()
 
 
 def test_killed_after_a_commit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -143,7 +143,8 @@ class PostgresTarget:
         """Cancel the statement that runs."""
         connection = self._connection
         if connection is not None:
-            connection.cancel_safe(timeout=5.0)
+            with suppress(self._library.OperationalError):  # it has just ended, and its statement with it
+                connection.cancel_safe(timeout=5.0)
 
     # -- statements ---------------------------------------------------------------------------------
 
