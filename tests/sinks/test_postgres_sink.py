@@ -85,12 +85,21 @@ def test_all_modes_until_it_is_killed(
             assert noted[0] == counted.mill.epoch
 
 
-def test_nothing_is_cancelled_on_a_connection_that_has_ended(server: PostgresServer) -> None:
-    """As when a mill ends while the server does."""
+def test_nothing_is_cancelled_on_a_connection_that_has_ended(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a mill ends while the server does: the connection is closed between psycopg's check and its request."""
+    cancel = psycopg.Connection._cancel_gen
+
+    def closed_first(connection: psycopg.Connection[Any], **options: Any) -> Any:
+        connection.close()
+        return cancel(connection, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "_cancel_gen", closed_first)
     options = {"url": f"postgresql://127.0.0.1:{server.port}/postgres", "user": "postgres", "dbtable": "s.t"}
     target = target_kind("postgres").make(Identity("1", "c", "v", "UTC"), options)
     assert isinstance(target, PostgresTarget)
-    target._opened().close()
+    target._opened()
     target.abort()
     target.close()
 
