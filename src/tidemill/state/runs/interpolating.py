@@ -60,61 +60,70 @@ its keys may not be."""
 
 
 @inlined
-def _check(table: Words, g: Any, at: int, bad: Ints) -> None:
-    """Check the key at a byte of its body; ``bad`` gets the body and the page if that is corrupt."""
-    if g.unchecked:
-        start = key_position(table, g.body) + at
-        page = check_bytes(table, g.body, start, start + g.width)
-        if page >= 0:
-            bad[0] = g.body
-            bad[1] = page
+def _check(table: Words, body: int, at: int, width: int, bad: Ints) -> None:
+    """Check the key at a byte of a body; ``bad`` gets the body and the page if that is corrupt."""
+    start = key_position(table, body) + at
+    page = check_bytes(table, body, start, start + width)
+    if page >= 0:
+        bad[0] = body
+        bad[1] = page
+
+
+# Fields of a guess are arguments here: what a check may write would make compiled code read them again.
 
 
 @inlined
-def _word(table: Words, data: Bytes, g: Any, row: int, bad: Ints) -> Word:
-    """The word of a key of the block after the bytes that are shared."""
-    at = g.first + row * g.width
-    _check(table, g, at, bad)
-    return load_word(data, at + g.shared, at + g.width)
+def _word(
+    table: Words, body: int, unchecked: int, data: Bytes, first: int, width: int, skip: int, row: int, bad: Ints
+) -> Word:
+    """The word of a key of a block after the bytes that are shared."""
+    at = first + row * width
+    if unchecked:
+        _check(table, body, at, width, bad)
+    return load_word(data, at + skip, at + width)
+
+
+@inlined
+def _first_word(
+    table: Words, body: int, unchecked: int, data: Bytes, first: int, width: int, skip: int, count: int, word: Word,
+    guess: int, bad: Ints,
+) -> Any:  # fmt: skip
+    """The first of ``count`` rows whose word is not less than another, or the last row.
+
+    Keys of ``width`` bytes lie from ``first`` on. Goes from a guess, in steps that double, to either side.
+    """
+    step = 1
+    last = count - 1
+    if _word(table, body, unchecked, data, first, width, skip, guess, bad) < word:
+        low = min(guess + 1, last)
+        high = low
+        while high < last and _word(table, body, unchecked, data, first, width, skip, high, bad) < word:
+            low = high + 1
+            high = min(high + step, last)
+            step *= 2
+    else:
+        high = guess
+        low = max(0, high - 1)
+        while low > 0 and _word(table, body, unchecked, data, first, width, skip, low, bad) >= word:
+            high = low
+            low = max(0, low - step)
+            step *= 2
+    while low < high:
+        middle = (low + high) >> 1
+        if _word(table, body, unchecked, data, first, width, skip, middle, bad) < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined
 def _order(table: Words, data: Bytes, g: Any, row: int, probes: Bytes, start: int, bad: Ints) -> Any:
     """How a key of the block compares with a probe of its length."""
     at = g.first + row * g.width
-    _check(table, g, at, bad)
+    if g.unchecked:
+        _check(table, g.body, at, g.width, bad)
     return compare(data, at, at + g.width, probes, start, start + g.width)
-
-
-@inlined
-def _first_word(table: Words, data: Bytes, g: Any, bad: Ints) -> Any:
-    """The first row of the block whose word is not less than that of the probe, or the last row.
-
-    Goes from a guess, in steps that double, to either side.
-    """
-    step = 1
-    last = g.count - 1
-    if _word(table, data, g, g.guess, bad) < g.word:
-        low = min(g.guess + 1, last)
-        high = low
-        while high < last and _word(table, data, g, high, bad) < g.word:
-            low = high + 1
-            high = min(high + step, last)
-            step *= 2
-    else:
-        high = g.guess
-        low = max(0, high - 1)
-        while low > 0 and _word(table, data, g, low, bad) >= g.word:
-            high = low
-            low = max(0, low - step)
-            step *= 2
-    while low < high:
-        middle = (low + high) >> 1
-        if _word(table, data, g, middle, bad) < g.word:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inlined
@@ -183,7 +192,8 @@ def _first_guesses(table: Words, probe_offsets: Ints, probes: Bytes, group: Any,
 def _correct_guesses(table: Words, group: Any, possible: int, bad: Ints) -> None:
     for i in range(possible):
         g = group[i]
-        seen = _word(table, row_data(table, g.body), g, g.guess, bad)
+        data = row_data(table, g.body)
+        seen = _word(table, g.body, g.unchecked, data, g.first, g.width, g.shared, g.guess, bad)
         ahead = np.float64(seen - g.least) if seen >= g.least else 0.0
         short = (g.distance - ahead) * g.scale
         g.guess = min(max(g.guess + np.int64(short), 0), g.count - 1)
@@ -195,12 +205,16 @@ def _search_from_guesses(
 ) -> None:
     for i in range(possible):
         g = group[i]
-        data = row_data(table, g.body)
+        body = g.body
+        data = row_data(table, body)
+        first = g.first
         width = g.width
+        unchecked = g.unchecked
         start = probe_offsets[g.probe]
-        row = _first_word(table, data, g, bad)
-        there = g.first + row * width
-        _check(table, g, there, bad)
+        row = _first_word(table, body, unchecked, data, first, width, g.shared, g.count, g.word, g.guess, bad)
+        there = first + row * width
+        if unchecked:
+            _check(table, body, there, width, bad)
         if equal(data, there, there + width, probes, start, start + width):
             rows[g.probe] = g.low + row
         elif width > g.shared + 8 and load_word(data, there + g.shared, there + width) == g.word:
@@ -263,7 +277,9 @@ def locate_within(
                         group[held].count = high - low
                         group[held].first = offsets[low]
                         group[held].width = width
-                        group[held].unchecked = 1 if equal_lengths and not is_known(table, body, block) else 0
+                        first = offsets[low]
+                        known = not equal_lengths or is_known(table, body, block, first, first + (high - low) * width)
+                        group[held].unchecked = 0 if known else 1
                         held += 1
                 else:
                     data = row_data(table, body)
