@@ -58,7 +58,7 @@ def run_of(table: Table, types: list[pa.DataType]) -> Rows:
 def tiny(filtered: bool, left_out: bool = False) -> Iterator[None]:
     """Files have an index, in tiny blocks and pages, and however few rows a level has it is searched as one.
 
-    With ``left_out`` equal lengths are not in the files: then pages are checked in which a key is compared.
+    With ``left_out`` equal lengths are not in the files.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sst, "WHOLE", 0)

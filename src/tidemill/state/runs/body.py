@@ -22,7 +22,7 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 from tidemill.state.runs.filters import LINE_WORDS, line_of, may_contain
 from tidemill.state.runs.flat_columns import FLAT, Flat, check_flat_rows, flat_columns, is_flat
-from tidemill.state.runs.pages import COLUMNS, Pages, are_checked, check_bytes, is_inside, position
+from tidemill.state.runs.pages import COLUMNS, Pages, check_bytes, is_inside, position
 from tidemill.state.runs.searching import bounds_within, fence_bounds
 from tidemill.state.runs.spans import check_rows
 
@@ -67,30 +67,6 @@ def row_offsets(table: Words, body: int) -> Any:
 def row_data(table: Words, body: int) -> Any:
     """Bytes of the keys of a body."""
     return carray(as_pointer(table[body, _KEY_BYTES]), np.int64(table[body, _BYTES]), np.uint8)
-
-
-@inlined
-def key_position(table: Words, body: int) -> Any:
-    """Where the bytes of the keys of a body begin among the bytes of its pages."""
-    return position(table, body, table[body, _KEY_BYTES])
-
-
-@inlined
-def has_equal_lengths(table: Words, body: int) -> Any:
-    """Whether all keys of a body are known to be of one length: their offsets are not in the file."""
-    return not is_inside(table, body, position(table, body, table[body, _KEYS]))
-
-
-@inlined
-def is_known(table: Words, body: int, block: int, first: int, end: int) -> bool:
-    """Whether all keys of a block are checked, which lie from one byte of the keys to another."""
-    known = carray(as_pointer(table[body, _KNOWN]), block + 1, np.uint8)
-    if known[block] == 0:
-        start = key_position(table, body)
-        if not are_checked(table, body, start + first, start + end):
-            return False
-        known[block] = 1
-    return True
 
 
 @inlined

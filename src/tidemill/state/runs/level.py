@@ -43,7 +43,6 @@ from tidemill.state.runs.body import (
     fence_data,
     fence_offsets,
     filter_words,
-    has_equal_lengths,
     row_data,
     row_offsets,
 )
@@ -54,19 +53,17 @@ from tidemill.state.runs.places import Hits, row_at, run_at
 from tidemill.state.runs.searching import search
 
 _GRID_OUT = types.array(types.int64, 2, "C")
-_MANY_OF = 4
-"""With at least one probe per so many blocks, blocks are checked whole."""
 _NO_HASHES = np.empty(0, np.uint64)
 
 
-@kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, U8, U64, types.boolean, I64_OUT, I64_OUT)
+@kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, U8, U64, I64_OUT, I64_OUT)
 def _find_blocks(
-    table: Words, probe_offsets: Ints, probes: Bytes, hashes: Words, whole: bool, bodies: Ints, blocks: Ints
+    table: Words, probe_offsets: Ints, probes: Bytes, hashes: Words, bodies: Ints, blocks: Ints
 ) -> tuple[int, int]:
     """Write the body and the block where each probe would be; the block is -1 if it is in none, or a filter says so.
 
-    Without ``hashes`` filters are not asked. All that is read is checked, and the keys of blocks that bisection may
-    search, or with ``whole`` of all blocks. Returns a body and its page that is corrupt, or -1 and -1.
+    Without ``hashes`` filters are not asked. All that is read is checked, and the keys of the blocks too. Returns a
+    body and its page that is corrupt, or -1 and -1.
     """
     entered = -1
     r = 0
@@ -114,10 +111,9 @@ def _find_blocks(
                     return r, bad
                 if not has(words, hashes[p]):
                     continue
-        if whole or not has_equal_lengths(table, r):  # else interpolation checks what it reads
-            bad = check_block(table, r, block)
-            if bad >= 0:
-                return r, bad
+        bad = check_block(table, r, block)
+        if bad >= 0:
+            return r, bad
         blocks[p] = block
     return -1, -1
 
@@ -166,11 +162,7 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     """
     table = np.stack([run.addresses for run in runs])
     bodies, blocks = _blocks(runs, table, probes, _filtering(runs, table, probes, hashes))
-    rows = np.empty(len(probes), np.int64)
-    bad, page = locate_within(table, bodies, blocks, probes.offsets, probes.data, rows)
-    if bad >= 0:
-        runs[bad].pages.require(page)
-    return bodies, rows
+    return bodies, locate_within(table, bodies, blocks, probes.offsets, probes.data)
 
 
 def check_hits(bodies: Mapping[int, Body], columns: Flat, hits: Hits) -> None:
@@ -195,8 +187,7 @@ def check_hits(bodies: Mapping[int, Body], columns: Flat, hits: Hits) -> None:
 
 def _blocks(runs: Sequence[Body], table: Words, probes: Keys, hashes: Words) -> tuple[Ints, Ints]:
     bodies, blocks = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
-    whole = len(probes) * _MANY_OF >= sum(len(run.walkable) for run in runs)
-    bad, page = _find_blocks(table, probes.offsets, probes.data, hashes, whole, bodies, blocks)
+    bad, page = _find_blocks(table, probes.offsets, probes.data, hashes, bodies, blocks)
     if bad >= 0:
         runs[bad].pages.require(page)
     return bodies, blocks

@@ -2,7 +2,7 @@
 
 Who takes ``keys`` or ``values`` gets bytes that have been checked, all rows of them. Lookups ask with the methods below
 instead: these use the first key of each block of rows (fences) and a Bloom filter, and check the pages of the few
-blocks, or of the few keys, where a key can be.
+blocks where a key can be.
 """
 
 from __future__ import annotations

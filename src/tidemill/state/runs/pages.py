@@ -62,20 +62,6 @@ def check_bytes(table: Words, row: int, start: int, end: int) -> int:
     return -1
 
 
-@inlined
-def are_checked(table: Words, row: int, start: int, end: int) -> bool:
-    """Whether the pages of bytes ``start <= at < end`` are checked."""
-    if start >= end:
-        return True
-    shift = np.int64(table[row, 5])
-    last = (end - 1) >> shift
-    checked = carray(as_pointer(table[row, 2]), last + 1, np.uint8)
-    missing = 0
-    for page in range(start >> shift, last + 1):
-        missing += 1 - checked[page]
-    return missing == 0
-
-
 @kernel(types.int64, RUN_TABLE, I64, I64)
 def _check_ranges(table: Words, starts: Ints, ends: Ints) -> int:
     for i in range(starts.size):
