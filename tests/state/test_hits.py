@@ -101,3 +101,16 @@ def test_sums_are_those_of_a_merge(runs: int) -> None:
 def _bits(value: object) -> object:
     """Tells -0.0 from 0.0, and takes all NaN as one."""
     return repr(float(value)) if isinstance(value, (int, float)) else value
+
+
+def test_a_key_that_is_dropped_has_no_value() -> None:
+    """Also where the weights come with a bitmap: those of a slice of a column with NULLs."""
+    ops, types = [MergeOp.SUM, MergeOp.LAST], [pa.int64(), pa.string()]
+    older = Rows(_keys([b"a", b"b"]), (pa.array([1, 1, None]).slice(0, 2), pa.array(["x", "y"])))
+    newer = Rows(_keys([b"a"]), (pa.array([-1]), pa.array(["gone"])))
+    found, (weights, texts) = get([older, newer], _keys([b"a", b"b"]), ops, types)
+    assert found.tolist() == [False, True]
+    assert (weights.to_pylist(), texts.to_pylist()) == ([0, 1], [None, "y"])
+    missing = Rows(_keys([b"a"]), (pa.array([None], pa.int64()), pa.array(["x"])))
+    with pytest.raises(ValueError, match="NULLs"):
+        get([missing, newer], _keys([b"a"]), ops, types)
