@@ -22,7 +22,7 @@ _ROW = (1 << _ROW_BITS) - 1
 
 @inlined
 def place(run: int, row: int) -> Any:
-    """Row ``row`` of run ``run``; of no other run it is greater, nor of the same run with a lower row."""
+    """Row ``row`` of run ``run``: places are in order of runs, then of rows."""
     return np.int64(run << _ROW_BITS) | row
 
 
