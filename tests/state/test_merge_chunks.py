@@ -82,7 +82,8 @@ def test_a_large_group_becomes_several_runs(tmp_path: Path, seed: int, monkeypat
     monkeypatch.setattr(durable_runs, "_CHUNK", 5000)
     chance = random.Random(seed)
     kept = RunStore(Objects(tmp_path / "root"), tmp_path / "buffer")
-    big = [some(chance, 0, 1, 0), *(some(chance, 900, 5000, 30) for _ in range(3))]
+    many = rows_of([(5 * i, 1, "x" * 30) for i in range(900)])
+    big = [some(chance, 0, 1, 0), many, *(some(chance, 900, 5000, 30) for _ in range(2))]
     small = rows_of([(1, 1, "a")])
     gone = rows_of([(1, 1, "a")]), rows_of([(1, -1, "a")])
     counted = [Rows(r.keys, r.values[:1]) for r in gone]

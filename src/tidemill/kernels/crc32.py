@@ -1,7 +1,7 @@
 """CRC-32 (that of gzip) of memory, for kernels that check what they read.
 
 The function of ISA-L does it, whose address is found in the library that :mod:`isal` comes with; where it is not found,
-a kernel does, eight bytes at a time ("A Systematic Approach to Building High Performance, Software-based, CRC
+a compiled one does, eight bytes at a time ("A Systematic Approach to Building High Performance, Software-based, CRC
 Generators", Kounavis and Berry 2005).
 """
 
@@ -16,9 +16,8 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from tidemill.kernels import types
-from tidemill.kernels.deferred import carray
 from tidemill.kernels.kernel import compiler_is_loaded
-from tidemill.kernels.words import as_pointer, call_crc32, inlined, kernel
+from tidemill.kernels.words import call_crc32, inlined, kernel
 
 _POLYNOMIAL = 0xEDB88320
 _NAME = "crc32_gzip_refl"
@@ -43,44 +42,55 @@ _TABLE = _table()
 
 @cache
 def crc32_function() -> int:
-    """The address of the library's function, 0 if there is none."""
+    """The address of the library's function, or of a compiled one if the library has none of this name."""
     try:
         found = getattr(ctypes.CDLL(isal_zlib.__file__), _NAME)
     except (OSError, AttributeError):
-        return 0
-    return ctypes.cast(found, ctypes.c_void_p).value or 0
+        return int(compiled_crc32().address)
+    return int(ctypes.cast(found, ctypes.c_void_p).value or 0)
 
 
 @inlined
 def crc32(function: Any, address: Any, length: Any) -> Any:
     """The checksum (uint32) of ``length`` bytes at an address; ``function`` is :func:`crc32_function`."""
-    if function:
-        return call_crc32(function, address, np.uint64(length))
-    data = carray(as_pointer(address), length, np.uint8)
-    crc = np.uint32(0xFFFFFFFF)
-    at = 0
-    while at + 8 <= length:
-        low = crc ^ (
-            np.uint32(data[at])
-            | np.uint32(data[at + 1]) << np.uint32(8)
-            | np.uint32(data[at + 2]) << np.uint32(16)
-            | np.uint32(data[at + 3]) << np.uint32(24)
-        )
-        crc = (
-            _TABLE[7, low & np.uint32(255)]
-            ^ _TABLE[6, low >> np.uint32(8) & np.uint32(255)]
-            ^ _TABLE[5, low >> np.uint32(16) & np.uint32(255)]
-            ^ _TABLE[4, low >> np.uint32(24)]
-            ^ _TABLE[3, data[at + 4]]
-            ^ _TABLE[2, data[at + 5]]
-            ^ _TABLE[1, data[at + 6]]
-            ^ _TABLE[0, data[at + 7]]
-        )
-        at += 8
-    while at < length:
-        crc = crc >> np.uint32(8) ^ _TABLE[0, (crc ^ np.uint32(data[at])) & np.uint32(255)]
-        at += 1
-    return np.uint32(~crc)
+    return call_crc32(function, address, np.uint64(length))
+
+
+@cache
+def compiled_crc32() -> Any:
+    """A function that does what the library's does, as Numba's ``CFunc``; each process compiles it."""
+    from numba import carray, cfunc
+    from numba import types as numba_types
+
+    def crc32_of(start: Any, pointer: Any, length: Any) -> Any:
+        data = carray(pointer, length, np.uint8)
+        crc = np.uint32(~start)
+        at = 0
+        while at + 8 <= length:
+            low = crc ^ (
+                np.uint32(data[at])
+                | np.uint32(data[at + 1]) << np.uint32(8)
+                | np.uint32(data[at + 2]) << np.uint32(16)
+                | np.uint32(data[at + 3]) << np.uint32(24)
+            )
+            crc = (
+                _TABLE[7, low & np.uint32(255)]
+                ^ _TABLE[6, low >> np.uint32(8) & np.uint32(255)]
+                ^ _TABLE[5, low >> np.uint32(16) & np.uint32(255)]
+                ^ _TABLE[4, low >> np.uint32(24)]
+                ^ _TABLE[3, data[at + 4]]
+                ^ _TABLE[2, data[at + 5]]
+                ^ _TABLE[1, data[at + 6]]
+                ^ _TABLE[0, data[at + 7]]
+            )
+            at += 8
+        while at < length:
+            crc = crc >> np.uint32(8) ^ _TABLE[0, (crc ^ np.uint32(data[at])) & np.uint32(255)]
+            at += 1
+        return np.uint32(~crc)
+
+    signature = numba_types.uint32(numba_types.uint32, numba_types.voidptr, numba_types.int64)
+    return cfunc(signature, nopython=True)(crc32_of)
 
 
 @kernel(types.void, types.uint64, types.uint64, types.int64, types.array(types.uint32, 1, "C"))

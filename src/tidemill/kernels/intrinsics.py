@@ -29,6 +29,39 @@ def _load64(_: Any, array: Any, position: Any) -> Any:
     return types.uint64(array, types.int64), generate
 
 
+def _load64_at(_: Any, address: Any) -> Any:
+    """The 8 bytes at an address as a big-endian word, unaligned."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.bswap(builder.load(pointer, align=1))
+
+    return types.uint64(types.int64), generate
+
+
+def _load8_at(_: Any, address: Any) -> Any:
+    """The byte at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
+
+    return types.uint8(types.int64), generate
+
+
+def _prefetch(_: Any, address: Any) -> Any:
+    """Bring the cache line at an address nearer, without waiting for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        type_ = ir.FunctionType(ir.VoidType(), (byte, word, word, word))
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), type_)
+        options = (ir.Constant(word, number) for number in (0, 3, 1))  # to read, soon again, data
+        builder.call(function, (builder.inttoptr(arguments[0], byte), *options))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
 def _store(bits: int) -> Callable[..., Any]:
     def typed(_: Any, array: Any, position: Any, word: Any) -> Any:
         """Write the low bits of a word big endian, unaligned and unchecked."""
@@ -86,6 +119,9 @@ def _crc32(_: Any, function: Any, address: Any, length: Any) -> Any:
 
 
 load64 = intrinsic(_load64)
+load64_at = intrinsic(_load64_at)
+load8_at = intrinsic(_load8_at)
+prefetch = intrinsic(_prefetch)
 store64 = intrinsic(_store(64))
 store32 = intrinsic(_store(32))
 multiply_high = intrinsic(_mulhi)

@@ -47,7 +47,15 @@ def kernel(result: Any, *arguments: Any) -> Callable[[F], F]:
 
 
 def inlined(function: F) -> F:
-    """Compile a function as a part of the kernels that call it."""
+    """Compile a function into each place of a kernel that calls it.
+
+    Left to itself the compiler calls it, with seven arguments for each array, and counts references to these.
+    """
+    return cast(F, njit(nogil=True, forceinline=True, cache=False)(function))
+
+
+def called(function: F) -> F:
+    """Compile a function once for each kernel that calls it: a long one, or one that is seldom called."""
     return cast(F, njit(nogil=True, cache=False)(function))
 
 
@@ -62,6 +70,12 @@ def _intrinsic(name: str) -> Any:
 
 load64 = _intrinsic("load64")
 """``load64(array, position)``: 8 bytes of a byte array as a big-endian word, unaligned and unchecked."""
+load64_at = _intrinsic("load64_at")
+"""``load64_at(address)``: the 8 bytes at an address (int64) as a big-endian word; the caller knows that they exist."""
+load8_at = _intrinsic("load8_at")
+"""``load8_at(address)``: the byte at an address (int64)."""
+prefetch = _intrinsic("prefetch")
+"""``prefetch(address)``: the cache line at an address (int64) is fetched while other instructions are carried out."""
 store64 = _intrinsic("store64")
 """``store64(array, position, word)`` writes a word big endian, unaligned and unchecked."""
 store32 = _intrinsic("store32")

@@ -6,15 +6,12 @@ processor's cache. There keys are one word each, merged two by two without branc
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import numpy.typing as npt
 
 from tidemill.kernels import types
 from tidemill.kernels.columns import room
-from tidemill.kernels.kernel import njit
-from tidemill.kernels.words import I64, I64_OUT, F, Ints, Words, compare, inlined, kernel
+from tidemill.kernels.words import I64, I64_OUT, Ints, Words, compare, inlined, kernel
 from tidemill.state.keys.run_table import RUN_TABLE, run_data, run_offsets, run_size
 from tidemill.state.merge.key_words import choose_word_parts, load_words
 
@@ -32,12 +29,7 @@ _GRID32 = types.array(types.uint32, 2, "C")
 _U16_OUT = types.array(types.uint16, 1, "C")
 
 
-def _always_inlined(function: F) -> F:
-    """As ``inlined``, but not left to LLVM: with calls of :func:`_order`, merging takes 40 to 90 % longer."""
-    return cast(F, njit(nogil=True, forceinline=True, cache=False)(function))
-
-
-@_always_inlined
+@inlined
 def _order(table: Words, a: int, a_row: int, b: int, b_row: int) -> int:
     """How a key of run ``a`` compares to one of run ``b`` (-1, 0 or 1)."""
     left = run_offsets(table, a)
@@ -45,7 +37,7 @@ def _order(table: Words, a: int, a_row: int, b: int, b_row: int) -> int:
     return compare(run_data(table, a), left[a_row], left[a_row + 1], run_data(table, b), right[b_row], right[b_row + 1])
 
 
-@_always_inlined
+@inlined
 def _order_of_marks(table: Words, rows: Ints, a: int, b: int) -> int:
     """How the keys of two marks compare; ``rows`` are the first of the block in each run."""
     return _order(table, a >> 16, rows[a >> 16] + (a & 0xFFFF), b >> 16, rows[b >> 16] + (b & 0xFFFF))

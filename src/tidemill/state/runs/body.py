@@ -54,7 +54,13 @@ class Fences:
 
 _KEYS, _KEY_BYTES, _FENCES, _FENCE_BYTES, _FILTER, _KNOWN, _EVEN = range(COLUMNS, COLUMNS + 7)
 _LOW, _HIGH = _EVEN + 1, _EVEN + 2
-_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK, _LOW_SIZE, _HIGH_SIZE = range(_HIGH + 1, _HIGH + 9)
+_ROWS, _BYTES, _COUNT, _SIZE, _WORDS, _BLOCK, _WIDTH, _LOW_SIZE, _HIGH_SIZE = range(_HIGH + 1, _HIGH + 10)
+
+
+@inlined
+def body_rows(table: Words, body: int) -> Any:
+    """Number of keys of a body."""
+    return np.int64(table[body, _ROWS])
 
 
 @inlined
@@ -67,6 +73,24 @@ def row_offsets(table: Words, body: int) -> Any:
 def row_data(table: Words, body: int) -> Any:
     """Bytes of the keys of a body."""
     return carray(as_pointer(table[body, _KEY_BYTES]), np.int64(table[body, _BYTES]), np.uint8)
+
+
+@inlined
+def key_width(table: Words, body: int) -> Any:
+    """The length of all keys of a body whose offsets its file leaves out, 0 if they are there."""
+    return np.int64(table[body, _WIDTH])
+
+
+@inlined
+def key_address(table: Words, body: int) -> Any:
+    """Where the bytes of the keys of a body begin in memory (int64)."""
+    return np.int64(table[body, _KEY_BYTES])
+
+
+@inlined
+def fence_address(table: Words, body: int) -> Any:
+    """Where the bytes of the fences of a body begin in memory (int64)."""
+    return np.int64(table[body, _FENCE_BYTES])
 
 
 @inlined
@@ -295,11 +319,14 @@ class Body:
 
     @cached_property
     def addresses(self) -> Words:
-        """The body as a row of the table that kernels take (uint64[24]); it must outlive that."""
+        """The body as a row of the table that kernels take (uint64[25]); it must outlive that."""
         (fences, words), keys, edges = self._index, self.keys, self._edges
         parts = keys.offsets, keys.data, fences.offsets, fences.data, words, self._known_keys, self._even, *edges
-        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block, *map(len, edges)
-        return np.concatenate([self.pages.addresses, addresses(parts), np.array(sizes, np.uint64)])
+        found = addresses(parts)
+        implied = not self._base <= int(found[0]) < self._base + self.pages.data.size
+        width = int(keys.offsets[1]) if implied and len(keys) else 0
+        sizes = len(keys), len(keys.data), len(fences), len(fences.data), len(words), self.block, width
+        return np.concatenate([self.pages.addresses, found, np.array([*sizes, *map(len, edges)], np.uint64)])
 
     @cached_property
     def columns(self) -> Flat:

@@ -43,6 +43,7 @@ from tidemill.state.runs.body import (
     fence_data,
     fence_offsets,
     filter_words,
+    key_width,
     row_data,
     row_offsets,
 )
@@ -62,60 +63,76 @@ def _find_blocks(
 ) -> tuple[int, int]:
     """Write the body and the block where each probe would be; the block is -1 if it is in none, or a filter says so.
 
-    Without ``hashes`` filters are not asked. All that is read is checked, and the keys of the blocks too. Returns a
-    body and its page that is corrupt, or -1 and -1.
+    Without ``hashes`` filters are not asked. All that is read is checked, and so are the blocks that bisection may
+    search: those of bodies whose keys have several lengths. Returns a body and its page that is corrupt, or -1 and -1.
     """
-    entered = -1
-    r = 0
-    at = 0
-    for p in range(blocks.size):
+    p = 0
+    for r in range(table.shape[0]):
+        low = edge(table, r, False)
+        while p < blocks.size and compare(low, 0, low.size, probes, probe_offsets[p], probe_offsets[p + 1]) > 0:
+            blocks[p] = -1  # after the body before, but not in this one
+            p += 1
+        high = edge(table, r, True)
         start = probe_offsets[p]
-        end = probe_offsets[p + 1]
-        blocks[p] = -1
-        while r < table.shape[0]:
-            if entered != r:
-                high = edge(table, r, True)
-                if compare(high, 0, high.size, probes, start, min(end, start + EDGE)) < 0:
-                    r += 1  # its index is not read
-                    continue
-                low = edge(table, r, False)
-                if compare(low, 0, low.size, probes, start, end) > 0:
-                    break
-                bad = check_fences(table, r)
-                if bad >= 0:
-                    return r, bad
-                entered = r
-                at = 0
-            offsets = fence_offsets(table, r)
-            last = offsets.size - 2
-            if compare(fence_data(table, r), offsets[last], offsets[last + 1], probes, start, end) >= 0:
-                break
-            r += 1
-        bodies[p] = r
-        if entered != r:
-            continue
+        if p == blocks.size or compare(high, 0, high.size, probes, start, min(probe_offsets[p + 1], start + EDGE)) < 0:
+            continue  # its index is not read
+        bad = check_fences(table, r)
+        if bad >= 0:
+            return r, bad
         offsets = fence_offsets(table, r)
         data = fence_data(table, r)
+        words = filter_words(table, r)
+        filtered = hashes.size > 0 and words.size > 0
+        leaves_out = key_width(table, r) > 0
         last = offsets.size - 2
-        at = search(offsets, data, at, last, probes, start, end, False)
-        block = at
-        if at == last or not equal(data, offsets[at], offsets[at + 1], probes, start, end):
+        at = 0
+        known = -1
+        while p < blocks.size:
+            start = probe_offsets[p]
+            end = probe_offsets[p + 1]
+            at = _first_greater(offsets, data, at, probes, start, end)
+            if at > last:
+                if not equal(data, offsets[last], offsets[last + 1], probes, start, end):
+                    break
+                at = last
+            bodies[p] = r
             block = at - 1
-        if block < 0:
-            continue
-        if hashes.size:
-            words = filter_words(table, r)
-            if words.size:
+            if block >= 0 and filtered:
                 bad = check_filter(table, r, hashes[p])
                 if bad >= 0:
                     return r, bad
                 if not has(words, hashes[p]):
-                    continue
-        bad = check_block(table, r, block)
-        if bad >= 0:
-            return r, bad
-        blocks[p] = block
+                    block = -1
+            if block > known and not leaves_out:
+                known = block
+                bad = check_block(table, r, block)
+                if bad >= 0:
+                    return r, bad
+            blocks[p] = block
+            p += 1
+    blocks[p:] = -1
     return -1, -1
+
+
+@inlined
+def _first_greater(offsets: Ints, data: Bytes, low: int, probe: Bytes, start: int, end: int) -> int:
+    """The first key from ``low`` on that is greater than the probe; in steps that double."""
+    step = 1
+    left = low
+    high = offsets.size - 1
+    while left + step <= high:
+        if compare(data, offsets[left + step - 1], offsets[left + step], probe, start, end) > 0:
+            break
+        left += step
+        step *= 2
+    right = min(left + step - 1, high)
+    while left < right:
+        middle = (left + right) >> 1
+        if compare(data, offsets[middle], offsets[middle + 1], probe, start, end) <= 0:
+            left = middle + 1
+        else:
+            right = middle
+    return left
 
 
 @kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, FLAT, I64_GRID)
@@ -162,7 +179,11 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     """
     table = np.stack([run.addresses for run in runs])
     bodies, blocks = _blocks(runs, table, probes, _filtering(runs, table, probes, hashes))
-    return bodies, locate_within(table, bodies, blocks, probes.offsets, probes.data)
+    rows = np.full(len(probes), -1, np.int64)
+    bad, page = locate_within(table, bodies, blocks, probes.offsets, probes.data, rows)
+    if bad >= 0:
+        runs[bad].pages.require(page)
+    return bodies, rows
 
 
 def check_hits(bodies: Mapping[int, Body], columns: Flat, hits: Hits) -> None:

@@ -14,7 +14,7 @@ from tidemill.kernels import types
 from tidemill.kernels.crc32 import crc32, crc32_function, crc32_of_pages
 from tidemill.kernels.deferred import carray
 from tidemill.kernels.kernel import compiler_is_loaded
-from tidemill.kernels.words import I64, Ints, Words, as_pointer, inlined, kernel
+from tidemill.kernels.words import I64, Ints, Words, as_pointer, called, inlined, kernel, load8_at
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 
 PAGE = 1 << 10
@@ -45,21 +45,26 @@ def is_inside(table: Words, row: int, at: int) -> Any:
 @inlined
 def check_bytes(table: Words, row: int, start: int, end: int) -> int:
     """Check the pages of bytes ``start <= at < end``; returns the first that is corrupt, -1 if none is."""
-    if start >= end:
-        return -1
-    shift = np.int64(table[row, 5])
-    last = (end - 1) >> shift
-    checked = carray(as_pointer(table[row, 2]), last + 1, np.uint8)
-    for page in range(start >> shift, last + 1):
-        if checked[page] == 0:
-            at = page << shift
-            length = min(np.int64(1) << shift, np.int64(table[row, 4]) - at)
-            crc = crc32(table[row, 6], np.uint64(table[row, 0] + np.uint64(at)), length)
-            if crc != carray(as_pointer(table[row, 1]), last + 1, np.uint32)[page]:
+    if start < end:
+        shift = np.int64(table[row, 5])
+        flags = np.int64(table[row, 2])
+        for page in range(start >> shift, ((end - 1) >> shift) + 1):
+            if load8_at(flags + page) == 0 and not _check_page(table, row, page):
                 return page
-            checked[page] = 1
-            carray(as_pointer(table[row, 3]), 1, np.int64)[0] -= 1
     return -1
+
+
+@called
+def _check_page(table: Words, row: int, page: int) -> bool:
+    """Whether the checksum of a page is right; if so it is checked from now on."""
+    at = page << np.int64(table[row, 5])
+    length = min(np.int64(1) << np.int64(table[row, 5]), np.int64(table[row, 4]) - at)
+    crc = crc32(table[row, 6], np.uint64(table[row, 0] + np.uint64(at)), length)
+    if crc != carray(as_pointer(table[row, 1]), page + 1, np.uint32)[page]:
+        return False
+    carray(as_pointer(table[row, 2]), page + 1, np.uint8)[page] = 1
+    carray(as_pointer(table[row, 3]), 1, np.int64)[0] -= 1
+    return True
 
 
 @kernel(types.int64, RUN_TABLE, I64, I64)
