@@ -16,7 +16,7 @@ from tidemill.plan.algebra.nodes import Scan, SortKey, Window
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.explain.texts import QUERY, explain
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
-from tidemill.plan.lowering.order_steps import window_changes
+from tidemill.plan.lowering.ordered_rows import window_changes
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import FileVersions, TableSource, multiset_table

@@ -30,7 +30,7 @@ from operator_runs import INT, TEXT, arranged, grouping, keyed
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.algebra.nodes import Scan, SortKey, Window
-from tidemill.plan.lowering.order_steps import window_changes
+from tidemill.plan.lowering.ordered_rows import window_changes
 from tidemill.schema import Field
 from tidemill.state.keys.keys import KeyColumn, decode
 from tidemill.state.lookup.memtable import Memtable

@@ -16,7 +16,7 @@ from operator_runs import INT, changes, keyed, merged, run_stored
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.algebra.nodes import Scan, SortKey, Window
-from tidemill.plan.lowering.order_steps import window_changes
+from tidemill.plan.lowering.ordered_rows import window_changes
 from tidemill.schema import Field
 from tidemill.state.memory import MemoryBudget
 from tidemill.task.build import build

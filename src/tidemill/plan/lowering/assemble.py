@@ -36,12 +36,12 @@ from tidemill.plan.lowering.analysis.event_time import EventTimes, Lag
 from tidemill.plan.lowering.analysis.placement import NOWHERE, Placement, after_calculation
 from tidemill.plan.lowering.analysis.small_sides import SmallSides
 from tidemill.plan.lowering.analysis.static_sides import StaticSides
-from tidemill.plan.lowering.group_steps import Groups
-from tidemill.plan.lowering.join_steps import Joins
+from tidemill.plan.lowering.groups import Groups
+from tidemill.plan.lowering.joins import Joins
 from tidemill.plan.lowering.kept.kept_tables import append_only, kept_rows_plan
-from tidemill.plan.lowering.order_steps import top_rows, window
-from tidemill.plan.lowering.recursion_steps import recursion
-from tidemill.plan.lowering.scan_steps import Scans
+from tidemill.plan.lowering.ordered_rows import top_rows, window
+from tidemill.plan.lowering.recursions import recursion
+from tidemill.plan.lowering.scans import Scans
 from tidemill.plan.lowering.step_list import StepList
 from tidemill.task.program import (
     Arrange,

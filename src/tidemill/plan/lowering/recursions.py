@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidemill.plan.algebra.identities import arrangement
 from tidemill.plan.algebra.nodes import Recursion, StepJoin
 from tidemill.plan.lowering.analysis.placement import ONE_PLACE
-from tidemill.plan.lowering.join_steps import required_keys
+from tidemill.plan.lowering.joins import required_keys
 from tidemill.plan.lowering.steps import Steps
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
