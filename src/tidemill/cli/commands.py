@@ -277,9 +277,8 @@ def sql(
     master: Master = None,
 ) -> None:
     """Execute a statement in a running server, or in a root that no mill has open."""
-    from tidemill.cli.query import remote
+    from tidemill.cli.query import local, remote
     from tidemill.cli.query.command import write_answer
-    from tidemill.cli.run.running import execute_in_root
 
     output.check_format(format_)
     client = remote.server_for(root, server)
@@ -287,7 +286,7 @@ def sql(
         write_answer(remote.answer(client, statement, None), format_)
     else:
         assert root is not None
-        write_answer(execute_in_root(root, statement, master), format_)
+        write_answer(local.execute(root, statement, master), format_)
 
 
 @app.command()

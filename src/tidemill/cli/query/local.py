@@ -1,4 +1,4 @@
-"""What the commands ``query`` and ``tail`` do with the files of a root, where no server answers."""
+"""What the commands ``query``, ``sql`` and ``tail`` do with the files of a root, where no server answers."""
 
 from __future__ import annotations
 
@@ -58,6 +58,24 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
                 return explain_query(spark, found.catalog, found.version.epoch, size_of, query)
         case Query(query):
             return _computed(snapshot, query, epoch, master)
+
+
+def execute(root: str, statement: str, master: str | None) -> Iterator[pa.Table] | str | None:
+    """Execute a statement in a root that no mill has open: rows, the text of a plan, or None.
+
+    Raises
+    ------
+    TidemillError
+        TM1001 when there is no root, TM1003 when a mill has it open; as :meth:`Mill.sql`.
+    """
+    from tidemill.cli.run.running import open_mill
+    from tidemill.cli.run.settings import settings
+    from tidemill.runtime.read.view_frame import fetch
+
+    Snapshot.open(root)  # no root is made by a statement
+    with open_mill(root, settings(master)) as mill:
+        found = mill.sql(statement)
+        return found if found is None or isinstance(found, str) else iter((fetch(found),))
 
 
 def _selected(snapshot: Snapshot, select: SimpleSelect, epoch: int | None) -> Iterator[pa.Table] | None:

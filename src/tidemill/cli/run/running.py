@@ -5,15 +5,11 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from tidemill import pipelines
-from tidemill.cli.run.settings import settings
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.sql.statement_words import check_script
@@ -182,22 +178,6 @@ def summary_of(changes: list[Change]) -> str:
     if kept:
         parts.append(f"not in the script, and kept without --prune: {', '.join(kept)}")
     return "; ".join(parts)
-
-
-def execute_in_root(root: str, statement: str, master: str | None) -> Iterator[pa.Table] | str | None:
-    """Execute a statement in a root that no mill has open: rows, the text of a plan, or None.
-
-    Raises
-    ------
-    TidemillError
-        TM1001 when there is no root, TM1003 when a mill has it open; as :meth:`Mill.sql`.
-    """
-    from tidemill.runtime.read.view_frame import fetch
-
-    Snapshot.open(root)  # no root is made by a statement
-    with open_mill(root, settings(master)) as mill:
-        found = mill.sql(statement)
-        return found if found is None or isinstance(found, str) else iter((fetch(found),))
 
 
 def explain_script(path: Path, given: Settings) -> list[tuple[str, str]]:

@@ -113,7 +113,7 @@ def _guess(probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> None:
 @inlined
 def _check(table: Words, body: int, address: int, size: int, bad: Ints) -> None:
     """Check some bytes of the keys of a body; ``bad`` gets the body and the page if one is corrupt."""
-    start = address - np.int64(table[body, 0])
+    start: Any = address - np.int64(table[body, 0])
     page = check_bytes(table, body, start, start + size)
     if page >= 0:
         bad[0] = body
@@ -144,7 +144,7 @@ def _correct(table: Words, group: Any, held: int, bad: Ints) -> None:
 
 
 @called
-def _first_not_before(table: Words, g: Any, guess: int, bad: Ints) -> int:
+def _first_not_before(table: Words, g: Any, guess: int, bad: Ints) -> Any:
     """The first row of the block whose word is not less than that of the probe, or the last one.
 
     Goes from a guess, in steps that double, to either side.
