@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tests.mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows
+from waiting import wait_until
 
 _FULL = "ALTER TABLE {} REPLICA IDENTITY FULL"
 Connection = psycopg.Connection[Any]
@@ -461,13 +462,6 @@ def test_slots_of_others_stay(server: PostgresServer, table: str, mill_factory: 
         assert slots.fetchall() == [("theirs",)]
         connection.execute("SELECT pg_drop_replication_slot('theirs')")
         connection.execute("DROP PUBLICATION theirs2")
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def mill_path(mill: Mill) -> Path:

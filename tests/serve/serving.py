@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -123,11 +122,3 @@ def summed(changes: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
             found[tuple(v for k, v in row.items() if k != "weight")] += row["weight"]
     assert all(n >= 0 for n in found.values()), found
     return +found
-
-
-def wait_until(condition: Any, seconds: float = 30) -> None:
-    """Wait for a condition to hold."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.02)

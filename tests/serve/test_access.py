@@ -17,7 +17,7 @@ import httpx
 import psycopg
 import pytest
 from pyarrow import flight
-from serving import Served, wait_until
+from serving import Served
 from test_http import orders, write
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -28,6 +28,7 @@ from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.access.tokens import Role, Tokens
 from tidemill.serve.http.middleware import patience
 from tidemill.serve.stored.state_store import CursorRecord, StateStore
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

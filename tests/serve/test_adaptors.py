@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Served, wait_until
+from serving import Served
 from test_access import bearer
 
 import tidemill as tm
 from tidemill.errors import TidemillError
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

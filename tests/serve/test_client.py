@@ -13,13 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from serving import Served, wait_until
+from serving import Served
 from test_http import orders, write
 
 import tidemill as tm
 from tidemill.serve.client.async_client import AsyncClient
 from tidemill.serve.client.protocol import Change
 from tidemill.serve.client.tables import RemoteTable
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

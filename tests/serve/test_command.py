@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from benchmarks.processes import descendants, is_java
 from otlp_receiver import Receiver
-from serving import Served, wait_until
+from serving import Served
 
 import tidemill as tm
 from commands import here
@@ -27,6 +27,7 @@ from tidemill.cli.query.local import answer
 from tidemill.cli.query.output import write_parts
 from tidemill.cli.query.remote import follow
 from tidemill.serve.client.client import connect
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

@@ -71,7 +71,7 @@ def test_a_dropped_view_ends_followers_without_an_epoch(serve: ServeFactory, tmp
 
 
 def test_a_subscriber_that_goes_is_not_counted(serve: ServeFactory, tmp_path: Path) -> None:
-    from serving import wait_until
+    from waiting import wait_until
 
     served = serve(progress_seconds=0.05)
     data = orders(served, tmp_path)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from serving import Events, Served, summed, wait_until
+from serving import Events, Served, summed
 
 from tidemill.errors import TidemillError
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from serving import Served, wait_until
+from serving import Served
 from test_http import orders, write
 
 from tidemill.errors import TidemillError
 from tidemill.serve.service.first_rows import first_rows
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

@@ -19,7 +19,7 @@ import httpx
 import psycopg
 import pyarrow.flight as flight
 import pytest
-from serving import Served, wait_until
+from serving import Served
 from test_access import bearer
 from test_http import orders, write
 
@@ -31,6 +31,7 @@ from tidemill.serve.logs.events import CONNECTION_REFUSED, EVENTS, LOG_LOST, SER
 from tidemill.serve.logs.redaction import message_fields, redacted
 from tidemill.serve.logs.server_log import ServerLog
 from tidemill.serve.logs.statement_names import named
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

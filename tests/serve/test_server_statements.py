@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import Served, wait_until
+from serving import Served
 from test_http import orders, write
+
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

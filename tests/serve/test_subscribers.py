@@ -14,12 +14,13 @@ from pathlib import Path
 import httpx
 import pytest
 from benchmarks.server_process import listening_port
-from serving import Events, Served, summed, wait_until
+from serving import Events, Served, summed
 from test_http import orders, write
 
 import tidemill as tm
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.serve.service.place import Place
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

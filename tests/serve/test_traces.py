@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from serving import Served, wait_until
+from serving import Served
 from test_http import orders, write
 
 from tidemill.errors import TidemillError
@@ -24,6 +24,7 @@ from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.traces import exporting
 from tidemill.serve.traces.page import attribute_name, traces_page
 from tidemill.serve.traces.tracing import Traces
+from waiting import wait_until
 
 ServeFactory = Callable[..., Served]
 

@@ -104,7 +104,7 @@ def test_wrong_messages_are_answered_and_the_connection_goes_on(
 
 
 def test_a_client_that_goes_leaves_nothing(serve: ServeFactory, tmp_path: Path) -> None:
-    from serving import wait_until
+    from waiting import wait_until
 
     served = serve()
     orders(served, tmp_path)

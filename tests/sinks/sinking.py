@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +109,3 @@ def weighted(rows: Iterable[dict[str, Any]]) -> Counter[Row]:
 def plain(rows: Iterable[dict[str, Any]]) -> Counter[Row]:
     """Rows without weights."""
     return Counter(tuple(row.values()) for row in rows)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for a condition to hold."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.01)

@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from sinking import Counted, plain, wait_until, weighted
+from sinking import Counted, plain, weighted
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.sinks import Sink
 from tidemill.sinks.keyed_rows import newest_rows
 from tidemill.sinks.target import Changes
+from waiting import wait_until
 
 
 def transactions(path: Path) -> list[tuple[str, int]]:

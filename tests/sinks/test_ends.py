@@ -12,13 +12,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from sinking import Counted, plain, wait_until, weighted
+from sinking import Counted, plain, weighted
 from test_file_sinks import json_rows, parquet_rows
 from test_webhook import Hook, hook
 
 from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.runtime.sinks import deliveries
+from waiting import wait_until
 
 __all__ = ["hook"]
 

@@ -12,12 +12,13 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from sinking import Counted, plain, wait_until, weighted
+from sinking import Counted, plain, weighted
 
 from full_disk import Disk
 from tidemill.cli.run.running import create_from
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.sinks import Sink
+from waiting import wait_until
 
 
 def parquet_rows(directory: Path) -> list[dict[str, Any]]:

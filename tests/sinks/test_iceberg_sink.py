@@ -10,10 +10,11 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Transaction
-from sinking import Counted, plain, wait_until, weighted
+from sinking import Counted, plain, weighted
 from tests.mill_factory import MillFactory
 
 from tidemill.errors import TidemillError
+from waiting import wait_until
 
 
 @pytest.fixture

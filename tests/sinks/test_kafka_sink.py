@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from sinking import Counted, wait_until, weighted
+from sinking import Counted, weighted
 from tests.kafka_broker import Broker, free_port
 
 from tidemill.errors import TidemillError
 from tidemill.sinks import kafka
+from waiting import wait_until
 
 _PARTITIONS = 3
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sinking import Counted, wait_until
+from sinking import Counted
 from tests.debian_postgres import PostgresServer
 from tests.mill_factory import MillFactory
 
@@ -18,6 +18,7 @@ from tidemill.errors import TidemillError
 from tidemill.sinks.postgres import PostgresTarget
 from tidemill.sinks.registry import target_kind
 from tidemill.sinks.target import Identity
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from sinking import Counted, wait_until, weighted
+from sinking import Counted, weighted
 
 from tidemill.sinks.registry import TARGETS
+from waiting import wait_until
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sinks.md").read_text()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from sinking import Counted, wait_until, weighted
+from sinking import Counted, weighted
 from test_file_sinks import json_rows, parquet_rows
 
 from mill_factory import MillFactory
@@ -17,6 +17,7 @@ from tidemill.plan.sql.own_statements import AsTable, changes_sinks, own_stateme
 from tidemill.plan.sql.statement_words import check_script
 from tidemill.plan.sql.statements import AlterSink, Drop, Show, Source, classify
 from tidemill.runtime.read.snapshot import Snapshot
+from waiting import wait_until
 
 
 def test_heads() -> None:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sinking import Counted, wait_until, weighted
+from sinking import Counted, weighted
+
+from waiting import wait_until
 
 
 class Receiver:

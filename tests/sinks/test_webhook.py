@@ -12,9 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from sinking import Counted, wait_until, weighted
+from sinking import Counted, weighted
 
 from tidemill.errors import TidemillError
+from waiting import wait_until
 
 
 class Hook(ThreadingHTTPServer):

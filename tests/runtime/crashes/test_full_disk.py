@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tidemill.runtime.read.state_check import verify
 from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Swap, Version
+from waiting import wait_until
 
 Opener = Callable[..., Mill]
 FILES = 6
@@ -112,6 +114,7 @@ def test_buffer_is_full_during_a_checkpoint(mill_factory: Opener, disk: Disk, da
     mill = begin(mill_factory(checkpoint_seconds=1e9, buffer_directory=str(disk.path / "buffer")), data)
     mill.advance()
     root = tmp_path / "root"
+    wait_until(lambda: json.loads((disk.path / "buffer" / "sealed.json").read_text())["epoch"] == 3)
     before, buffer = contents(root), contents(disk.path / "buffer")
     with disk.full(), pytest.raises(TidemillError, match=r"TM101[24]"):
         mill.checkpoint()

@@ -24,6 +24,7 @@ from tidemill.state.versions.lease import Lease, make_readers_file
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Swap, Version
+from waiting import wait_until
 
 SUM = (MergeOp.SUM,)
 Opener = Callable[..., Checkpoints]
@@ -88,13 +89,6 @@ def open_checkpoints(root: Root) -> Iterator[Opener]:
 def no_space(path: str, raw: bytes) -> None:
     """Writes as on a full disk."""
     raise OSError(28, "No space left on device")
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_flush_is_durable_when_it_returns(root: Root, open_checkpoints: Opener) -> None:
