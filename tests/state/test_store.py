@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -262,6 +263,22 @@ def test_a_checkpoint_of_which_something_has_gone(store: RunStore, monkeypatch: 
     assert "put it back" in caught.value.hint and "free space" not in caught.value.hint
 
 
+def test_a_run_is_the_same_object_when_it_is_opened_again(store: RunStore) -> None:
+    """By range of vnodes, while its file is mapped; not for a version that says something else of it."""
+    (run,) = store.write(1, [("t", rows_of(*range(5000)), SUM)], "0-0")
+    for low, high in ((0, VNODES), (3, 50), (50, 51)):
+        (rows,) = store.open_range([run], low, high)
+        assert store.open_range([run], low, high)[0] is rows
+        keys = [k for k in store.open(run).keys.to_arrow().to_pylist() if low <= int.from_bytes(k[:2], "big") < high]
+        assert rows.keys.to_arrow().to_pylist() == keys
+    with pytest.raises(TidemillError, match="another file"):
+        store.open_range([replace(run, rows=4999)], 0, VNODES)
+    store.path(run.file).unlink()
+    store.let_go()
+    with pytest.raises(TidemillError, match="TM1018"):
+        store.open_range([run], 0, VNODES)
+
+
 def mapped_deleted(directory: Path) -> int:
     """How many files that were deleted in a directory this process has mapped."""
     lines = Path("/proc/self/maps").read_text().splitlines()
@@ -292,6 +309,7 @@ def test_files_that_no_version_names_are_unmapped_when_they_are_many(
         store.open(run)
     size = store.path(runs[0].file).stat().st_size
     monkeypatch.setattr("tidemill.state.store.store.UNNEEDED_BYTES", 4 * size + size // 2)
+    monkeypatch.setattr("tidemill.state.store.store._TRIM_SECONDS", 0.0)
 
     def mapped() -> set[int]:
         maps = Path("/proc/self/maps").read_text()

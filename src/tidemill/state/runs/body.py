@@ -30,8 +30,10 @@ EDGE = 64
 """Bytes of the smallest and the greatest key that a footer has."""
 _OFTEN, _MODEST = 16, 1 << 20
 """Keys of a section of at most so many bytes are all checked once they have been searched so often."""
-MANY, SAMPLE = 1024, 128
-"""From so many probes on, a sample of this size decides whether the filter is used."""
+MANY = 1024
+"""From so many probes on, a filter is asked before all keys are searched."""
+FEW = 64
+"""From so many probes on, a sample of them decides whether the filter is used."""
 _NARROW = 256
 """Bytes of a row below which rows are checked by blocks."""
 
@@ -193,6 +195,11 @@ def _check_values(table: Words, columns: Flat, rows: Ints) -> int:
     return -1
 
 
+def sample(probes: int) -> Ints:
+    """Which of some probes tell whether the filter is worth asking: 16 to 128 of at least as many."""
+    return np.arange(0, probes, probes // min(max(probes >> 6, 16), 128))
+
+
 class Body:
     """The columns of a section with its index. The caller must check what it reads.
 
@@ -343,10 +350,10 @@ class Body:
 
     def holds_back(self, probes: int, hashes: Callable[[], Words]) -> bool:
         """Whether the filter is worth using: it rejects most of many probes, or they are few."""
-        if probes < MANY or not self.has_filter:
+        if probes < FEW or not self.has_filter:
             return self.has_filter
-        sample = may_contain(self.filter, np.ascontiguousarray(hashes()[:: probes // SAMPLE]))
-        return 2 * int(np.count_nonzero(sample)) < len(sample)
+        passed = may_contain(self.filter, hashes()[sample(probes)])
+        return 2 * int(np.count_nonzero(passed)) < len(passed)
 
     def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
         """The first row not less than each probe, or with ``past_prefix`` behind all that start with it."""

@@ -45,7 +45,7 @@ from tidemill.state.runs.body import (
     row_data,
     row_offsets,
 )
-from tidemill.state.runs.pages import check_bytes
+from tidemill.state.runs.pages import check_bytes, fetch_ahead
 from tidemill.state.runs.searching import search
 
 _CORRECTIONS = 1
@@ -77,7 +77,7 @@ def _is_even(offsets: Ints, low: int, high: int, block: int, even: Bytes) -> boo
 
 
 @inlined
-def _guess(probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> None:
+def _guess(table: Words, probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> None:
     """Guess where probes are between the fences of their blocks, which are not greater and not less than they."""
     for i in range(held):
         g = group[i]
@@ -110,7 +110,7 @@ def _guess(probe_offsets: Ints, probes: Bytes, group: Any, held: int) -> None:
         g.distance = distance
         guess = min(max(np.int64(distance * scale), 0), g.last)
         g.guess = guess
-        prefetch(g.keys + guess * width)
+        fetch_ahead(table, g.body, g.keys + guess * width - np.int64(table[g.body, 0]))
 
 
 @inlined
@@ -297,7 +297,7 @@ def locate_within(
                 g.span = high - low if high - low == size else high - low - 1
                 held += 1
             p += 1
-        _guess(probe_offsets, probes, group, held)
+        _guess(table, probe_offsets, probes, group, held)
         for _ in range(_CORRECTIONS):
             _correct(table, group, held, bad)
         _finish(table, probe_offsets, probes, group, held, rows, bad)

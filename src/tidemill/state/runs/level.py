@@ -32,8 +32,7 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.keys.run_table import RUN_TABLE
 from tidemill.state.runs.body import (
     EDGE,
-    MANY,
-    SAMPLE,
+    FEW,
     Body,
     block_rows,
     check_block,
@@ -46,15 +45,18 @@ from tidemill.state.runs.body import (
     key_width,
     row_data,
     row_offsets,
+    sample,
 )
 from tidemill.state.runs.filters import has
-from tidemill.state.runs.flat_columns import FLAT, Flat, check_flat_rows
+from tidemill.state.runs.flat_columns import FLAT, Flat, check_flat_rows, fetch_row_ahead
 from tidemill.state.runs.interpolating import locate_within
 from tidemill.state.runs.places import Hits, row_at, run_at
 from tidemill.state.runs.searching import search
 
 _GRID_OUT = types.array(types.int64, 2, "C")
 _NO_HASHES = np.empty(0, np.uint64)
+_AHEAD = 2
+"""So many rows before it is checked a row is fetched: several columns of it are as many cache misses."""
 
 
 @kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, U8, U64, I64_OUT, I64_OUT)
@@ -143,6 +145,10 @@ def _check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple
     """
     for g in range(hits.shape[0]):
         for p in range(hits.shape[1]):
+            if p + _AHEAD < hits.shape[1] and hits[g, p + _AHEAD] >= 0:
+                run = run_at(hits[g, p + _AHEAD])
+                if numbers[run] >= 0:
+                    fetch_row_ahead(table, numbers[run], columns, run, row_at(hits[g, p + _AHEAD]))
             if hits[g, p] >= 0:
                 run = run_at(hits[g, p])
                 if numbers[run] >= 0:
@@ -218,9 +224,9 @@ def _filtering(runs: Sequence[Body], table: Words, probes: Keys, hashes: Callabl
     """The hashes if filters are worth using: they reject most of many probes, or these are few."""
     if not any(run.has_filter for run in runs):
         return _NO_HASHES
-    if len(probes) < MANY:
+    if len(probes) < FEW:
         return hashes()
-    some = np.arange(0, len(probes), len(probes) // SAMPLE)
+    some = sample(len(probes))
     _, blocks = _blocks(runs, table, probes.take(some), np.ascontiguousarray(hashes()[some]))
     return hashes() if 2 * int(np.count_nonzero(blocks >= 0)) < len(blocks) else _NO_HASHES
 

@@ -14,7 +14,7 @@ from tidemill.kernels import types
 from tidemill.kernels.crc32 import crc32, crc32_function, crc32_of_pages
 from tidemill.kernels.deferred import carray
 from tidemill.kernels.kernel import compiler_is_loaded
-from tidemill.kernels.words import I64, Ints, Words, as_pointer, called, inlined, kernel, load8_at
+from tidemill.kernels.words import I64, Ints, Words, as_pointer, called, inlined, kernel, load8_at, prefetch
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 
 PAGE = 1 << 10
@@ -23,6 +23,8 @@ COLUMNS = 7
 """Of a table of pages as kernels take it: addresses of the bytes, of their checksums and of flags, one a page, which
 tell whether it was checked; the address of the number of pages that were not; how many bytes there are; how often the
 bytes of a page double from one on; the function that computes checksums."""
+_LINE = 64
+"""Bytes of a cache line."""
 _RECOUNT = 256
 """How often it is asked whether all pages are checked before those that are not are counted again."""
 
@@ -52,6 +54,19 @@ def check_bytes(table: Words, row: int, start: int, end: int) -> int:
             if load8_at(flags + page) == 0 and not _check_page(table, row, page):
                 return page
     return -1
+
+
+@inlined
+def fetch_ahead(table: Words, row: int, at: int) -> None:
+    """Fetch what a look at a byte needs, without waiting: its cache line, or all of its page if that is unchecked."""
+    shift = np.int64(table[row, 5])
+    page = at >> shift
+    address = np.int64(table[row, 0])
+    if load8_at(np.int64(table[row, 2]) + page):
+        prefetch(address + at)
+    else:
+        for line in range(page << shift, (page + 1) << shift, _LINE):
+            prefetch(address + line)
 
 
 @called

@@ -367,11 +367,13 @@ class RunFile:
         footer = self._footer()
         self.sections = tuple(_read_entry(entry, footer["format"]) for entry in footer["sections"])
         self._rows: dict[int, Rows] = {}
+        self._ranges: dict[tuple[int, tuple[int, int]], Rows] = {}
         self._sorting = threading.Lock()
 
     def forget(self) -> None:
         """Drop all rows: they refer to the file, so the mapping would live until Python collects cycles."""
         self._rows.clear()
+        self._ranges.clear()
 
     @property
     def bytes(self) -> int:
@@ -383,6 +385,18 @@ class RunFile:
         found = self.sections[index] if index < len(self.sections) else None
         if found is None or (found.table, found.rows, found.length) != (table, rows, length):
             raise _corrupt(self.path, f"section {index} is not the one of {rows} rows of table {table}: another file")
+
+    def known(self, index: int, table: str, rows: int, length: int, range_: tuple[int, int]) -> Rows | None:
+        """The rows of a range of vnodes of a section that were noted before; arguments otherwise as :meth:`check`."""
+        found = self._ranges.get((index, range_))
+        if found is None or self.damaged:
+            return None
+        section = self.sections[index]
+        return found if (section.table, section.rows, section.length) == (table, rows, length) else None
+
+    def note(self, index: int, range_: tuple[int, int], rows: Rows) -> None:
+        """Keep rows of a section for :meth:`known`, as long as the file is mapped."""
+        self._ranges[index, range_] = rows
 
     def rows(self, index: int, keep: Callable[[Rows], Rows] | None = None) -> Rows:
         """The run in section ``index``; zero copy over the mapping, unless the section is unordered.

@@ -42,8 +42,9 @@ UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
 """Most files, and bytes of files, that a process keeps mapped although its version does not name them."""
 _IN_MEMORY = 64 << 10
 """Bytes of a run from which on it is written to a file to be mapped."""
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS, _TRIM_SECONDS = 1.0, 0.1
 _looked_at: dict[str, float] = {}
+_trimmed_at: dict[str, float] = {}
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
 _T = TypeVar("_T")
@@ -188,15 +189,19 @@ class RunStore:
         """Unmap deleted files of this root, and those that are not ``needed`` if they are many.
 
         Readers are not notified when files are deleted, and the disk space is freed with the last mapping; with
-        ``needed`` deleted files are looked for once a second. Of the files that are not needed, the most recently used
-        stay mapped, up to a number and bytes.
+        ``needed`` deleted files are looked for once a second, and files that are not needed ten times a second: of
+        these the most recently used stay mapped, up to a number and bytes.
         """
+        now = time.monotonic()
+        if needed is not None and now < _trimmed_at.get(self._prefix, 0.0) + _TRIM_SECONDS:
+            return
         with _lock:
-            look = needed is None or time.monotonic() >= _looked_at.get(self._prefix, 0.0) + _LOOK_SECONDS
+            _trimmed_at[self._prefix] = now
+            look = needed is None or now >= _looked_at.get(self._prefix, 0.0) + _LOOK_SECONDS
             if not look and len(_open) <= UNNEEDED_FILES and sum(f.bytes for f in _open.values()) <= UNNEEDED_BYTES:
                 return
             if look:
-                _looked_at[self._prefix] = time.monotonic()
+                _looked_at[self._prefix] = now
             mine = [key for key in _open if key.startswith((self._prefix, self._durable))]
             keep = {self._path(name) for name in needed or ()}
             others = [key for key in mine if key not in keep]
@@ -219,19 +224,36 @@ class RunStore:
             raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
-        """Non-empty runs, each restricted to the vnodes ``low <= v < high``, oldest first."""
-        found = []
+        """Non-empty runs, each restricted to the vnodes ``low <= v < high``, oldest first.
+
+        What is opened again is not read again: tables of many runs are opened in every epoch.
+        """
+        found, used = [], []
         for run in table_runs:
-            if not run.overlaps(low, high):
-                continue
-            rows = self.open(run)
-            start, stop = 0, len(rows)
-            if run.vnode_low < low or run.vnode_high > high:
-                start, stop = lookup.vnode_rows(rows, low, high)
-                rows = rows.slice(start, stop)
-            if len(rows):
-                found.append(rows.at((self._path(run.file), run.section, start, stop)))
+            if run.overlaps(low, high):
+                path = self._path(run.file)
+                file, range_ = _open.get(path), (max(low, run.vnode_low), min(high, run.vnode_high))
+                rows = file.known(run.section, run.table, run.rows, run.bytes, range_) if file is not None else None
+                if rows is None:
+                    rows = self._range(run, range_, path)
+                used.append(path)
+                if len(rows):
+                    found.append(rows)
+        with _lock:
+            for path in used:
+                if path in _open:
+                    _open.move_to_end(path)
         return found
+
+    def _range(self, run: Run, range_: tuple[int, int], path: str) -> Rows:
+        rows = self.open(run)
+        start, stop = 0, len(rows)
+        if range_ != (run.vnode_low, run.vnode_high):
+            start, stop = lookup.vnode_rows(rows, *range_)
+            rows = rows.slice(start, stop)
+        rows = rows.at((path, run.section, start, stop))
+        self.file(run.file).note(run.section, range_, rows)
+        return rows
 
     def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
         """Non-empty runs, each restricted to keys ``low <= key < high``, in the order given."""
