@@ -174,7 +174,7 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     Returns
     -------
     runs : np.ndarray
-        int64[n]: the number of the only run that can have each probe.
+        int64[n]: the number of the run that has each probe, anything where none has it.
     rows : np.ndarray
         int64[n]: its row there, -1 where absent.
 
