@@ -15,6 +15,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys.keys import VNODES, KeyColumn, Keys, encode
+from tidemill.state.lookup import lookup
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.runs import derived
 from tidemill.state.store.durable_runs import make_durable
@@ -277,6 +278,42 @@ def test_a_run_is_the_same_object_when_it_is_opened_again(store: RunStore) -> No
     store.let_go()
     with pytest.raises(TidemillError, match="TM1018"):
         store.open_range([run], 0, VNODES)
+
+
+def test_many_files_are_let_go_at_once(store: RunStore) -> None:
+    """Also soon after the last time."""
+    runs = [store.write(e, [("t", rows_of(*range(2000)), SUM)], "0-0")[0] for e in range(1, 331)]
+    store.let_go(set())
+    for run in runs:
+        store.open(run)
+    store.let_go(set())
+    maps = Path("/proc/self/maps").read_text()
+    assert [run.epoch_low for run in runs if run.file in maps] == list(range(75, 331))
+
+
+def test_rows_of_a_file_that_was_let_go_meanwhile(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who opens a run while another thread lets its file go gets its rows, and nobody remembers them."""
+    (run,) = store.write(1, [("t", rows_of(*range(5000)), SUM)], "0-0")
+    (whole,) = store.open_range([run], 3, 50)
+    keys = whole.keys.to_arrow().to_pylist()
+    store.let_go()
+    find, content = lookup.vnode_rows, store.path(run.file).read_bytes()
+
+    def interrupted(rows: Rows, low: int, high: int) -> tuple[int, int]:
+        store.path(run.file).unlink(missing_ok=True)
+        store.let_go()
+        return find(rows, low, high)
+
+    monkeypatch.setattr(lookup, "vnode_rows", interrupted)
+    (rows,) = store.open_range([run], 50, 99)
+    assert rows.keys.to_arrow().to_pylist()
+    monkeypatch.undo()
+    with pytest.raises(TidemillError, match="TM1018"):
+        store.open_range([run], 50, 99)
+    store.path(run.file).write_bytes(content)
+    (again,) = store.open_range([run], 3, 50)
+    assert again is not whole
+    assert again.keys.to_arrow().to_pylist() == keys
 
 
 def mapped_deleted(directory: Path) -> int:

@@ -32,7 +32,7 @@ _OFTEN, _MODEST = 16, 1 << 20
 """Keys of a section of at most so many bytes are all checked once they have been searched so often."""
 MANY = 1024
 """From so many probes on, a filter is asked before all keys are searched."""
-FEW = 64
+FEW = 128
 """From so many probes on, a sample of them decides whether the filter is used."""
 _NARROW = 256
 """Bytes of a row below which rows are checked by blocks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,6 @@ class Pages:
         The checksum of each page, and that of these checksums.
     damaged : callable
         Makes the error for a corrupt page.
-
-    Attributes
-    ----------
-    addresses : np.ndarray
-        The pages as a row of a table that kernels take (uint64[:data:`COLUMNS`]); they must outlive it.
     """
 
     def __init__(self, data: pa.Buffer, page: int, crcs: pa.Buffer, crc: int, damaged: Damaged) -> None:
@@ -147,9 +143,13 @@ class Pages:
         self._left = np.array([len(self._crcs)])
         self._complete = not len(self._crcs)
         self._asked = 0
+
+    @cached_property
+    def addresses(self) -> Words:
+        """The pages as a row of a table that kernels take (uint64[:data:`COLUMNS`]); they must outlive it."""
         arrays = addresses([self._crcs, self._checked, self._left])
-        sizes = data.size, page.bit_length() - 1, crc32_function()
-        self.addresses = np.array([data.address, *arrays.tolist(), *sizes], np.uint64)
+        sizes = self.data.size, self.page.bit_length() - 1, crc32_function()
+        return np.array([self.data.address, *arrays.tolist(), *sizes], np.uint64)
 
     @property
     def complete(self) -> bool:

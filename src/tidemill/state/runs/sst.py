@@ -348,7 +348,11 @@ class RunFile:
         Whether corruption was found, so that the file should be mapped again.
     """
 
+    opened = 0
+    """How many files this process has opened."""
+
     def __init__(self, path: Path) -> None:
+        RunFile.opened += 1
         self.path = path
         self.damaged = False
         try:

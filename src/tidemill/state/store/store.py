@@ -42,9 +42,11 @@ UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
 """Most files, and bytes of files, that a process keeps mapped although its version does not name them."""
 _IN_MEMORY = 64 << 10
 """Bytes of a run from which on it is written to a file to be mapped."""
-_LOOK_SECONDS, _TRIM_SECONDS = 1.0, 0.1
+_LOOK_SECONDS = 1.0
+_TRIM_SECONDS, _TRIM_FILES = 0.1, 64
 _looked_at: dict[str, float] = {}
-_trimmed_at: dict[str, float] = {}
+_trimmed: dict[str, tuple[float, int]] = {}
+"""By prefix of a root when files that are not needed were last let go, and how many had been opened by then."""
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
 _T = TypeVar("_T")
@@ -189,14 +191,15 @@ class RunStore:
         """Unmap deleted files of this root, and those that are not ``needed`` if they are many.
 
         Readers are not notified when files are deleted, and the disk space is freed with the last mapping; with
-        ``needed`` deleted files are looked for once a second, and files that are not needed ten times a second: of
-        these the most recently used stay mapped, up to a number and bytes.
+        ``needed`` deleted files are looked for once a second, and files that are not needed ten times a second, or when
+        many were opened: of these the most recently used stay mapped, up to a number and bytes.
         """
         now = time.monotonic()
-        if needed is not None and now < _trimmed_at.get(self._prefix, 0.0) + _TRIM_SECONDS:
+        at, opened = _trimmed.get(self._prefix, (0.0, 0))
+        if needed is not None and now < at + _TRIM_SECONDS and sst.RunFile.opened < opened + _TRIM_FILES:
             return
         with _lock:
-            _trimmed_at[self._prefix] = now
+            _trimmed[self._prefix] = now, sst.RunFile.opened
             look = needed is None or now >= _looked_at.get(self._prefix, 0.0) + _LOOK_SECONDS
             if not look and len(_open) <= UNNEEDED_FILES and sum(f.bytes for f in _open.values()) <= UNNEEDED_BYTES:
                 return
@@ -246,13 +249,16 @@ class RunStore:
         return found
 
     def _range(self, run: Run, range_: tuple[int, int], path: str) -> Rows:
-        rows = self.open(run)
+        """Open a run, restricted to some vnodes; the file that has its rows remembers them."""
+        file, rows = self._opened(run, lambda file, section: (file, file.rows(section, partial(self._kept, run))))
         start, stop = 0, len(rows)
         if range_ != (run.vnode_low, run.vnode_high):
             start, stop = lookup.vnode_rows(rows, *range_)
             rows = rows.slice(start, stop)
         rows = rows.at((path, run.section, start, stop))
-        self.file(run.file).note(run.section, range_, rows)
+        with _lock:
+            if _open.get(path) is file:  # else its rows would keep a file mapped that is let go
+                file.note(run.section, range_, rows)
         return rows
 
     def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
