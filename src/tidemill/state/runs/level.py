@@ -51,7 +51,7 @@ from tidemill.state.runs.filters import has
 from tidemill.state.runs.flat_columns import FLAT, Flat, check_flat_rows, fetch_row_ahead
 from tidemill.state.runs.interpolating import locate_within
 from tidemill.state.runs.places import Hits, row_at, run_at
-from tidemill.state.runs.searching import search
+from tidemill.state.runs.searching import WHOLE, first_above, search
 
 _GRID_OUT = types.array(types.int64, 2, "C")
 _NO_HASHES = np.empty(0, np.uint64)
@@ -92,7 +92,7 @@ def _find_blocks(
         while p < blocks.size:
             start = probe_offsets[p]
             end = probe_offsets[p + 1]
-            at = _first_greater(offsets, data, at, probes, start, end)
+            at = first_above(offsets, data, at, last + 1, probes, start, end, 1, WHOLE)
             if at > last:
                 if not equal(data, offsets[last], offsets[last + 1], probes, start, end):
                     break
@@ -114,27 +114,6 @@ def _find_blocks(
             p += 1
     blocks[p:] = -1
     return -1, -1
-
-
-@inlined
-def _first_greater(offsets: Ints, data: Bytes, low: int, probe: Bytes, start: int, end: int) -> int:
-    """The first key from ``low`` on that is greater than the probe; in steps that double."""
-    step = 1
-    left = low
-    high = offsets.size - 1
-    while left + step <= high:
-        if compare(data, offsets[left + step - 1], offsets[left + step], probe, start, end) > 0:
-            break
-        left += step
-        step *= 2
-    right = min(left + step - 1, high)
-    while left < right:
-        middle = (left + right) >> 1
-        if compare(data, offsets[middle], offsets[middle + 1], probe, start, end) <= 0:
-            left = middle + 1
-        else:
-            right = middle
-    return left
 
 
 @kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, FLAT, I64_GRID)

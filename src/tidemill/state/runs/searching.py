@@ -28,6 +28,8 @@ from tidemill.kernels.words import (
 )
 
 I64_GRID = types.array(types.int64, 2, "C")
+WHOLE = 1 << 60
+"""More bytes than a key has."""
 
 
 @inlined
@@ -36,15 +38,24 @@ def search(
 ) -> int:
     """First row from ``low`` whose key is not less than the probe, or with ``past_prefix`` greater than all
     keys that start with it."""
-    limit = 1 if past_prefix else 0
-    length = end - start
+    if past_prefix:
+        return first_above(offsets, data, low, high, probe, start, end, 1, end - start)
+    return first_above(offsets, data, low, high, probe, start, end, 0, WHOLE)
+
+
+@inlined
+def first_above(
+    offsets: Ints, data: Bytes, low: int, high: int, probe: Bytes, start: int, end: int, limit: int, most: int
+) -> int:
+    """First row from ``low`` whose key, of which at most so many bytes count, is greater than the probe.
+
+    With a ``limit`` of 0 instead of 1 it may also be equal.
+    """
     step = 1
     left = low
     while left + step <= high:
         k0 = offsets[left + step - 1]
-        k1 = offsets[left + step]
-        if past_prefix:
-            k1 = min(k1, k0 + length)
+        k1 = min(offsets[left + step], k0 + most)
         if compare(data, k0, k1, probe, start, end) >= limit:
             break
         left += step
@@ -53,9 +64,7 @@ def search(
     while left < right:
         middle = (left + right) >> 1
         k0 = offsets[middle]
-        k1 = offsets[middle + 1]
-        if past_prefix:
-            k1 = min(k1, k0 + length)
+        k1 = min(offsets[middle + 1], k0 + most)
         if compare(data, k0, k1, probe, start, end) < limit:
             left = middle + 1
         else:
