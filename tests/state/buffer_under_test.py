@@ -34,6 +34,7 @@ from tidemill.state.merge.merge import MergeOp, Rows, joined
 from tidemill.state.merge.operations import columns_by_op
 from tidemill.state.merge.unordered import Unordered, concatenated, unordered
 from tidemill.state.runs.sst import Part
+from tidemill.state.store import sparse_objects
 from tidemill.state.store import store as store_module
 from tidemill.state.store.compaction import Policy
 from tidemill.state.store.store import RunStore, partition_vnodes
@@ -98,6 +99,8 @@ class Clock:
         with (
             mock.patch.object(time, "time", lambda: real() + self.offset),
             mock.patch.object(checkpoints_module, "_RETRY_SECONDS", 0.0),
+            mock.patch.object(sparse_objects, "LEAST_BYTES", -(1 << 20)),  # all that has no history is moved
+            mock.patch.object(sparse_objects, "SHARE", 1),
         ):
             yield
 
@@ -143,6 +146,8 @@ class Place:
 
     def __init__(self, url: str | Path, buffer: Path, clock: Clock) -> None:
         self.url, self.buffer, self.clock = url, buffer, clock
+        self.moved = 0
+        """Durable runs that were given to checkpoints to be written again."""
 
     def objects(self) -> Objects:
         """The objects, as a new process opens them."""
@@ -270,9 +275,10 @@ class Buffer:
     def _files_in_use(self) -> InUse:
         return InUse(self.version.files(), (self.compactor.reading(), *self.pinned), self.compactor.in_flight())
 
-    def _upload(self, version: Version, number: int) -> list[Swap]:
+    def _upload(self, version: Version, number: int, moved: Sequence[Run]) -> list[Swap]:
         self.gate.pass_through()
-        return self._uploads.run(version, number)
+        self.place.moved += len(moved)
+        return self._uploads.run(version, number, moved)
 
     # -- writing ------------------------------------------------------------------------------------
 

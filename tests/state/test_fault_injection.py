@@ -249,8 +249,9 @@ def hang(place: FaultyPlace, story: Story, at: int) -> None:
     buffer = second.open()
     buffer.checkpoint()
     second.to_the_end(buffer)
-    for _ in range(20):
+    for _ in range(20):  # more than the manifests that are kept
         buffer.checkpoint()
+        buffer.evict()
         buffer.collect_garbage()
     newest = buffer.log.numbers()[-1]
     place.faults.release.set()

@@ -28,6 +28,7 @@ def test_random_operations(number: int, seed: int, tmp_path: Path, monkeypatch: 
     else:
         place = Place(tmp_path / "root", tmp_path / "root" / "buffer", Clock())
     print(run(place, seed, OPERATIONS))
+    assert place.moved > 5, seed
     shutil.rmtree(tmp_path)
 
 
@@ -42,4 +43,5 @@ def run(place: Place, seed: int, operations: int) -> str:
             print("\n".join(f"  {line}" for line in trial.trace))
             raise
     place.forget()
-    return f"seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(trial.counts.items()))
+    counts = {**trial.counts, "runs to move": place.moved}
+    return f"seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))

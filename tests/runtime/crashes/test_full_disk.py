@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.state_check import verify
 from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.store import RunStore
-from tidemill.state.versions.version import Swap, Version
+from tidemill.state.versions.version import Run, Swap, Version
 from waiting import wait_until
 
 Opener = Callable[..., Mill]
@@ -42,16 +43,17 @@ def data(tmp_path: Path) -> Path:
     return directory
 
 
-def upload_here(store: RunStore, version: Version, number: int) -> list[Swap]:
+def upload_here(store: RunStore, version: Version, number: int, moved: Sequence[Run]) -> list[Swap]:
     """What :class:`Uploads` does in Spark's workers, in this process."""
-    return [s for groups in buffered(version).values() for s in make_durable(store, groups, number, 1 << 28)]
+    [groups] = buffered(version).values() or [[]]
+    return make_durable(store, groups, number, 1 << 28, (), moved if groups else ())
 
 
 def begin(mill: Mill, data: Path) -> Mill:
     """A mill that has read two files, all in this process: a limit of the size of files must reach it."""
     local(mill)
     checkpoints, store = mill._coordinator._checkpoints, mill._coordinator.store
-    checkpoints._upload = lambda version, number: upload_here(store, version, number)
+    checkpoints._upload = partial(upload_here, store)
     mill.sql(f"CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1)")
     mill.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, COUNT(*) AS n, SUM(v) AS v FROM t GROUP BY k")
     mill.advance()

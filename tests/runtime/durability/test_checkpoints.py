@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from tidemill.state.store.store import RunStore
 from tidemill.state.versions.lease import Lease, make_readers_file
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.objects import Objects
-from tidemill.state.versions.version import Swap, Version
+from tidemill.state.versions.version import Run, Swap, Version
 from waiting import wait_until
 
 SUM = (MergeOp.SUM,)
@@ -51,9 +51,10 @@ class Root:
         self.version = before.seal(epoch, self.store.write(epoch, [("t", rows, SUM)], "0-0"))
         return Sealed(self.version, {})
 
-    def upload(self, version: Version, number: int) -> list[Swap]:
+    def upload(self, version: Version, number: int, moved: Sequence[Run] = ()) -> list[Swap]:
         """In this process, without Spark."""
-        return [s for groups in buffered(version).values() for s in make_durable(self.store, groups, number, 1 << 20)]
+        [groups] = buffered(version).values() or [[]]
+        return make_durable(self.store, groups, number, 1 << 20, (), moved if groups else ())
 
     def files(self) -> set[str]:
         """All files of the buffer, and all objects."""
@@ -171,7 +172,7 @@ def test_a_flush_that_fails_is_tried_once(
     """However late who waits for it wakes: the thread would have time for more attempts."""
     attempts: list[int] = []
 
-    def upload(version: Version, number: int) -> list[Swap]:
+    def upload(version: Version, number: int, moved: Sequence[Run]) -> list[Swap]:
         attempts.append(number)
         raise TidemillError("TM1017", "the Spark job of a checkpoint failed", got="a test", hint="-")
 
@@ -443,7 +444,7 @@ def test_an_object_store_that_fails_while_garbage_is_collected_stops_nothing(
     def failing(_: str) -> None:
         raise OSError("no answer")
 
-    monkeypatch.setattr(root.store, "durable", lambda: failing(""))
+    monkeypatch.setattr(root.store, "stored", lambda: failing(""))
     for _ in range(3):
         checkpoints.flush(root.seal())
     assert checkpoints.durable_epoch == 3

@@ -13,6 +13,7 @@ from typing import Any
 from tidemill.errors import TidemillError
 from tidemill.observing import CHECKPOINT, Observers
 from tidemill.runtime.durability.collector import Collector, InUse
+from tidemill.runtime.durability.uploads import Upload
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.manifest import Manifest, ManifestLog
 from tidemill.state.versions.unmerged import unmerged
@@ -57,7 +58,8 @@ class Checkpoints:
         A checkpoint begins when so much time, or so many epochs, have passed since the last one began; 0 epochs for
         time alone.
     upload : callable
-        Uploads the runs that a version has only in buffers, for the checkpoint of a number.
+        Uploads the runs that a version has only in buffers, for the checkpoint of a number, and writes some durable
+        ones again.
     in_use : callable
         Gives the files that are being read or written.
     published : callable
@@ -74,7 +76,7 @@ class Checkpoints:
         seconds: float,
         epochs: int,
         grace: float,
-        upload: Callable[[Version, int], list[Swap]],
+        upload: Upload,
         in_use: Callable[[], InUse],
         published: Callable[[], None] = lambda: None,
         observers: Observers | None = None,
@@ -171,10 +173,14 @@ class Checkpoints:
         return self.durable.version.epoch
 
     def take_swaps(self, until: int | None = None) -> list[Swap]:
-        """Runs uploaded since the last call, with the runs of buffers that they replace; up to an epoch, if given."""
+        """Runs uploaded since the last call, with the runs that they replace; of buffers up to an epoch, if given.
+
+        All durable runs that were moved are among them: no manifest names the objects that they were in for long.
+        """
         with self._condition:
-            taken = [s for s in self._swaps if until is None or s.old[0].epoch_high <= until]
-            self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
+            late = [s for s in self._swaps if until is not None and _is_late(s, until)]
+            taken = [s for s in self._swaps if until is None or not _is_late(s, until)]
+            self._swaps = late
         return taken
 
     def close(self, error: TidemillError | None = None, collect: bool = False) -> None:
@@ -273,7 +279,7 @@ class Checkpoints:
             known = list(self._swaps)
             self._uploading = sealed.version.files()
         version = unmerged(sealed.version.swapped(known), sealed.left_out)
-        swaps = self._upload(version, self._number + 1)
+        swaps = self._upload(version, self._number + 1, self._collector.to_move(version))
         version = version.swapped(swaps)
         published = self._log.publish(self._number + 1, version, sealed.catalog)
         with self._condition:
@@ -299,3 +305,8 @@ class Checkpoints:
         live = self._in_use().files | pending | uploading
         swapped = frozenset(r.file for s in swaps if any(old.file in live for old in s.old) for r in s.new)
         return self._collector.collect((pending, uploading, swapped), self.durable_epoch, closing)
+
+
+def _is_late(swap: Swap, until: int) -> bool:
+    first = swap.old[0]
+    return first.epoch_high > until and not first.is_durable

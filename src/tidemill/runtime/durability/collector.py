@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
 from tidemill.state.store.garbage import FirstSeen, Listing, garbage, unneeded
+from tidemill.state.store.sparse_objects import to_move
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.lease import is_unread
 from tidemill.state.versions.manifest import Manifest, ManifestLog
-from tidemill.state.versions.version import Version
+from tidemill.state.versions.version import Run, Version
 
 _COLLECT_EVERY = 50
 _COLLECT_BYTES = 32 << 20
@@ -62,6 +63,7 @@ class Collector:
         self._new_bytes = 0
         self._needed_bytes = 0
         self._last: frozenset[str] = version.files()
+        self._sizes: Mapping[str, int] = {}
         self._due = math.inf
         self._lock = threading.Lock()
 
@@ -79,6 +81,11 @@ class Collector:
         self._checkpoints -= 1
         much = self._new_bytes >= max(_COLLECT_BYTES, self._needed_bytes // 4)
         self._due = 0.0 if much or self._checkpoints <= 0 else time.monotonic() + _IDLE_SECONDS
+
+    def to_move(self, version: Version) -> list[Run]:
+        """As :func:`tidemill.state.store.sparse_objects.to_move`, for objects that were there when they were listed."""
+        with self._lock:
+            return to_move(version, self._sizes)
 
     def wait(self) -> float:
         """Seconds until :meth:`collect` is to be called; infinite when there is nothing to look for."""
@@ -123,6 +130,7 @@ class Collector:
         now = time.time()
         found = garbage(dated, needed, in_use.pinned, in_use.in_flight, durable_epoch, now, self._grace)
         found.remove(self._store)
+        self._sizes = {name: size for name, size in listing.sizes.items() if name not in found.durable}
         left = [at for name, at in (*dated.durable, *dated.buffered, *dated.copies) if name in useless]
         left = [at for at in left if at > now - self._grace]
         self._due = time.monotonic() + max(min(left) + self._grace - now, _IDLE_SECONDS) if left else math.inf
@@ -136,4 +144,4 @@ class Collector:
         def aged(listed: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
             return tuple((name, -math.inf if name in mine else at) for name, at in listed)
 
-        return Listing(aged(dated.durable), aged(dated.buffered), aged(dated.copies), dated.staged)
+        return replace(dated, durable=aged(dated.durable), buffered=aged(dated.buffered), copies=aged(dated.copies))

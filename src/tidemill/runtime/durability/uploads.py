@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from pyspark import SparkContext
@@ -17,6 +17,8 @@ from tidemill.state.store.store import RunStore
 from tidemill.state.versions.version import Run, Swap, Version
 
 Group = Sequence[Run]
+Upload = Callable[[Version, int, Sequence[Run]], list[Swap]]
+"""Makes runs of a version durable that only buffers have, for the checkpoint of a number, and moves durable ones."""
 
 _ATTEMPTS = 4
 
@@ -65,10 +67,11 @@ class Uploads:
         self._store = store
         self._target = target_bytes
 
-    def run(self, version: Version, number: int) -> list[Swap]:
+    def run(self, version: Version, number: int, moved: Sequence[Run] = ()) -> list[Swap]:
         """Upload the runs of a version that are in buffers; for checkpoint ``number``.
 
-        Those of tables that are read without kernels, since they are small, are put in order.
+        Those of tables that are read without kernels, since they are small, are put in order. One host that uploads
+        also writes again the durable runs that are to be ``moved``.
 
         Spark does not send tasks to a given host. So a task uploads for its own host, unless another task did, and more
         tasks are sent while hosts remain. The driver uploads for its host if no task ran there.
@@ -81,16 +84,19 @@ class Uploads:
         """
         waiting = buffered(version)
         small = frozenset(t for t, runs in version.tables.items() if sum(r.rows for r in runs) <= MOST_ROWS)
+        mover = this_host() if this_host() in waiting else next(iter(waiting), "")
+        moves = {mover: moved}
         swaps: list[Swap] = []
         for attempt in range(_ATTEMPTS):
             if not waiting:
                 return swaps
             tasks = max(len(waiting), attempt * 2 * self._context.defaultParallelism)
-            for host, done in self._job(waiting, number, small, tasks):
+            for host, done in self._job(waiting, moves, number, small, tasks):
                 if waiting.pop(host, None):  # a host may answer twice
                     swaps += done
         for host in [h for h in waiting if h == this_host()]:
-            swaps += make_durable(self._store, waiting.pop(host), number, self._target, small)
+            here = moves.get(host, ())
+            swaps += make_durable(self._store, waiting.pop(host), number, self._target, small, here)
         if waiting:
             raise TidemillError(
                 "TM1018",
@@ -101,10 +107,15 @@ class Uploads:
         return swaps
 
     def _job(
-        self, waiting: dict[str, list[Group]], number: int, small: frozenset[str], tasks: int
+        self,
+        waiting: dict[str, list[Group]],
+        moves: dict[str, Sequence[Run]],
+        number: int,
+        small: frozenset[str],
+        tasks: int,
     ) -> list[tuple[str, list[Swap]]]:
         """Swaps by host, of the hosts that tasks ran on."""
-        work = partial(_upload, self._store, waiting, number, self._target, small, uuid.uuid4().hex)
+        work = partial(_upload, self._store, waiting, moves, number, self._target, small, uuid.uuid4().hex)
         try:
             self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
             found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
@@ -124,6 +135,7 @@ class Uploads:
 def _upload(
     store: RunStore,
     waiting: dict[str, list[Group]],
+    moves: dict[str, Sequence[Run]],
     number: int,
     target: int,
     small: frozenset[str],
@@ -135,7 +147,7 @@ def _upload(
     host = this_host()
     try:
         if host in waiting and store.claim(job):
-            yield host, make_durable(store, waiting[host], number, target, small)
+            yield host, make_durable(store, waiting[host], number, target, small, moves.get(host, ()))
     except TidemillError as error:
         yield error
     finally:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.capture.captures import Captures
 from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.durability.uploads import Upload
 from tidemill.runtime.ingest.batches import Ingestion
 from tidemill.runtime.intake.intake import Intake
 from tidemill.runtime.sockets.sockets import Sockets
 from tidemill.runtime.spools.spools import Spools
 from tidemill.state.versions.objects import Objects
-from tidemill.state.versions.version import Swap, Version
 
 
 class Arrivals(Sockets):
@@ -66,7 +66,7 @@ class Arrivals(Sockets):
         self.consumed(read)
         self.captures.consumed(read)
 
-    def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
+    def synced(self, upload: Upload) -> Upload:
         """As :meth:`Spools.synced`."""
         return self.spools.synced(upload)
 

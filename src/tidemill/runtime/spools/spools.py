@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.durability.uploads import Upload
 from tidemill.runtime.intake.intake import Intake
 from tidemill.runtime.tables.socket_tables import history_wanted
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.sockets.spool import HEAD, Segment, Spool
 from tidemill.sources.split import GROWING
-from tidemill.state.versions.version import Swap, Version
+from tidemill.state.versions.version import Run, Swap, Version
 
 SPOOLS = "spool"
 """The directory of a root with a directory for each table."""
@@ -119,7 +120,7 @@ class Spools:
         for name, (_, spool) in self._spools.items():
             intake.follow(name, [FileInfo(str(s.path), s.size, GROWING) for s in spool.segments()])
 
-    def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
+    def synced(self, upload: Upload) -> Upload:
         """The upload of a checkpoint, after a sync of the spools: positions must not be durable before bytes.
 
         Raises
@@ -130,7 +131,7 @@ class Spools:
 
         return partial(self._upload_synced, upload)
 
-    def _upload_synced(self, upload: Callable[[Version, int], list[Swap]], version: Version, number: int) -> list[Swap]:
+    def _upload_synced(self, upload: Upload, version: Version, number: int, moved: Sequence[Run]) -> list[Swap]:
         for name, (_, spool) in list(self._spools.items()):
             try:
                 spool.sync()
@@ -141,7 +142,7 @@ class Spools:
                     got=f"the spool of table {name}: {error.strerror}",
                     hint="make space, or repair the disk of the root",
                 ) from error
-        return upload(version, number)
+        return upload(version, number, moved)
 
     def consumed(self, intake: Intake) -> Mapping[str, int]:
         """By table, how many of the bytes of its spool have been read; none where that is not known."""

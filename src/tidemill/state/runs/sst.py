@@ -472,22 +472,21 @@ class RunFile:
 
     def damage(self) -> dict[int, str]:
         """Corrupt sections, with what is wrong with each; checks all."""
-        found = {}
-        for number, section in enumerate(self.sections):
-            name = f"section {number} (table {section.table})"
-            if section.index is None:
-                if isal_zlib.crc32(self._map.slice(section.offset, section.length)) != section.crc:
-                    found[number] = name
-                continue
-            try:
-                bad = self._pages(number).damage()
-            except TidemillError:
-                found[number] = f"{name}: its checksums"
-                continue
-            if bad:
-                pages = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
-                found[number] = f"{name}: {len(bad)} pages: {pages}"
-        return found
+        every = ((number, self.damage_of(number)) for number in range(len(self.sections)))
+        return {number: why for number, why in every if why}
+
+    def damage_of(self, number: int) -> str:
+        """What is wrong with a section, all of which is checked; empty when it is intact."""
+        section = self.sections[number]
+        name = f"section {number} (table {section.table})"
+        if section.index is None:
+            return "" if isal_zlib.crc32(self._map.slice(section.offset, section.length)) == section.crc else name
+        try:
+            bad = self._pages(number).damage()
+        except TidemillError:
+            return f"{name}: its checksums"
+        pages = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        return f"{name}: {len(bad)} pages: {pages}" if bad else ""
 
     def _damage(self, number: int, why: str) -> TidemillError:
         self.damaged = True

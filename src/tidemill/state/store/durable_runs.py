@@ -1,5 +1,7 @@
 """Makes runs of buffers durable, as a checkpoint does: runs of the same epochs become one, of several files one object.
 
+What is left in objects of which little is needed is written there, too (:mod:`tidemill.state.store.sparse_objects`).
+
 Large files of a buffer become objects as they are where that takes no copy: to write rows again costs more than the
 merge saves, which is left to compaction.
 """
@@ -10,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from tidemill.errors import TidemillError
 from tidemill.state.lookup.memtable import UNORDERED_BYTES
@@ -40,6 +42,7 @@ def make_durable(
     number: int,
     target_bytes: int,
     in_order: Collection[str] = (),
+    moved: Sequence[Run] = (),
 ) -> list[Swap]:
     """Make runs of the buffer durable: in one object, or several of about ``target_bytes``.
 
@@ -53,12 +56,15 @@ def make_durable(
         Of the checkpoint; for the name.
     in_order : collection of str
         Tables whose unordered runs are put in order.
+    moved : sequence of Run
+        Durable runs that are written again as they are, beside those of the groups. One that is damaged, or of which
+        this host has no copy, stays where it is.
 
     Returns
     -------
     list of Swap
         For each group the runs that replace it: one, unless the group is large; and one for each run of a file
-        that is kept.
+        that is kept, and for each that was moved.
 
     Raises
     ------
@@ -69,17 +75,28 @@ def make_durable(
     kept = {file: name for file in large if (name := _keep(store, file, number)) is not None}
     swaps = [Swap((r,), (replace(r, file=kept[r.file]),)) for group in groups for r in group if r.file in kept]
     groups = [rest for group in groups if (rest := [r for r in group if r.file not in kept])]
+    moved = [run for run in moved if _may_move(store, run)]
     new: list[list[Run]] = [[] for _ in groups]
     merged = _Ahead(
-        part
-        for i, group in enumerate(groups)
-        for part in _merged(store, i, group, target_bytes, group[0].table in in_order)
+        chain(
+            (
+                part
+                for i, group in enumerate(groups)
+                for part in _merged(store, i, group, target_bytes, group[0].table in in_order)
+            ),
+            ((i, _as_it_is(store, run)) for i, run in enumerate(moved, len(groups))),
+        )
     )
     while merged.more():
         name = _durable_name(number)
         owners: list[int] = []
         sections = store.write_durable(name, _parts(merged, owners, target_bytes))
         for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
+            if i >= len(groups):
+                old = moved[i - len(groups)]
+                same = replace(old, file=name, section=at, rows=section.rows, bytes=section.length)
+                swaps.append(Swap((old,), (same,)))
+                continue
             old = groups[i][0]
             epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
             place = (old.table, name, at, section.rows, section.length)
@@ -151,6 +168,24 @@ def _merged(
     # The one row of an aggregate without GROUP BY must exist also while it counts no rows.
     for rows in merge_chunks(opened, ops, multiset and not keyless, min(target_bytes, _CHUNK)):
         yield number, Part(first.table, rows, ops, epochs)
+
+
+def _may_move(store: RunStore, run: Run) -> bool:
+    """Whether a durable run can be read here, without fetching it, and is intact: who reads it says what is wrong."""
+    if not store.has(run.file):
+        return False
+    try:
+        return not store.file(run.file).damage_of(run.section)
+    except TidemillError as error:
+        if error.number in ("TM1010", "TM1011"):
+            return False
+        raise
+
+
+def _as_it_is(store: RunStore, run: Run) -> Part:
+    section = store.section(run)
+    rows = store.open(run) if section.ordered else concatenated([store.open_unordered(run)])
+    return Part(run.table, rows, section.ops, (run.epoch_low, run.epoch_high))
 
 
 class _Ahead:

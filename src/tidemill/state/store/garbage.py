@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tidemill.state.store.file_names import epoch_of
 from tidemill.state.store.store import RunStore
@@ -21,19 +21,23 @@ class Listing:
     """The files of a root and of this host's buffer, with modification times (seconds).
 
     ``durable`` are objects, ``buffered`` are run files of the buffer, ``copies`` are those of objects of an object
-    store, ``staged`` are files being written or left by a dead writer.
+    store, ``staged`` are files being written or left by a dead writer. ``sizes`` are the bytes of objects.
     """
 
     durable: Listed
     buffered: Listed
     copies: Listed = ()
     staged: Listed = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(store: RunStore, log: ManifestLog) -> Listing:
         """List the files now. To be called before asking what is needed, so that newer files are not in the list."""
         staged = (*store.staged(), *log.staged())
-        return Listing(tuple(store.durable()), tuple(store.buffered()), tuple(store.copies()), staged)
+        stored = store.stored()
+        durable = tuple((s.name, s.modified) for s in stored)
+        sizes = {s.name: s.bytes for s in stored}
+        return Listing(durable, tuple(store.buffered()), tuple(store.copies()), staged, sizes)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import Part, Parts
 from tidemill.state.store.file_errors import not_fetched, not_here, told
 from tidemill.state.store.file_names import NAME, host_of, this_host
-from tidemill.state.versions.objects import STAGED, Objects, staged_in
+from tidemill.state.versions.objects import STAGED, Objects, Stored, staged_in
 from tidemill.state.versions.version import RUN, SST, Run, Version
 
 OBJECTS = "sst/"
@@ -406,6 +406,10 @@ class RunStore:
         """Whether a file can probably be read on this host; it is not opened."""
         return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
 
+    def has(self, file: str) -> bool:
+        """Whether a file can be opened on this host without fetching it."""
+        return self.path(file).exists()
+
     def claim(self, job: str) -> bool:
         """Claim a job; returns whether this process is the first on its host. Claims of earlier jobs are deleted."""
         self.buffer.mkdir(parents=True, exist_ok=True)
@@ -479,8 +483,12 @@ class RunStore:
 
     def durable(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
-        stored = self.objects.list(OBJECTS)
-        return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+        return [(s.name, s.modified) for s in self.stored()]
+
+    def stored(self) -> list[Stored]:
+        """The objects that checkpoints wrote, by their names as files."""
+        found = self.objects.list(OBJECTS)
+        return [Stored(s.name.removeprefix(OBJECTS), s.bytes, s.modified) for s in found if s.name.endswith(SST)]
 
 
 def _unmap(key: str) -> None:
