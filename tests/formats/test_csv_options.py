@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from csv_reading import columns, read
 
-from tidemill.errors import TidemillError
+from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.options import CSV_OPTIONS
 from tidemill.schema import TIMESTAMP, Field, Schema
@@ -56,6 +56,22 @@ def test_names_of_a_header_are_read_as_values_are(options, names):
     schema = Schema(tuple(Field(name, pa.int32()) for name in reversed(names)))
     data = b'\r\n a,b ,c d,"e,f","g""h"," i "\r\n1,2,3,4,5,6\n'
     assert read(data, schema, {"header": "true", **options}).rows == ((6, 5, 4, 3, 2, 1),)
+
+
+def test_one_reader_reads_files_with_other_headers():
+    reader = CsvFormat().reader(columns(a=pa.int32(), b=pa.int32()), {"header": "true"}, ["a", "b"])
+
+    def rows(data: bytes) -> list[tuple[int, ...]]:
+        split = reader.split(start=0, end=len(data), file_size=len(data), in_quotes=False, header=data)
+        return [tuple(row.values()) for row in split.feed(data, True).batch.to_pylist()]
+
+    for _ in range(2):
+        assert rows(b"a,b\n1,2\n") == rows(b"a,b\n1,2\n3,4\n")[:1] == [(1, 2)]
+        assert rows(b"b,a\n1,2\n") == rows(b"\nb,a\n1,2\n") == [(2, 1)]
+        assert rows(b"a,b,c\n1,2,3\n") == [(1, 2)]
+        assert rows(b"a,b") == rows(b"a,b\n") == []
+        with pytest.raises(FormatError, match="TM4010"):
+            rows(b"a,bb\n1,2\n")
 
 
 def test_a_header_may_span_lines_or_not():

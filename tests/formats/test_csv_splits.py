@@ -161,9 +161,9 @@ def test_an_end_beyond_the_file_is_its_end():
     assert as_table(feed_split(split, data)).rows == (("1",), ("2",))
 
 
-@pytest.mark.parametrize(("start", "by_marks"), [(0, 10), (777, 9)])
-def test_rows_and_fields_are_found_in_one_pass(monkeypatch, start, by_marks):
-    """The buffer with the beginning of a split is looked at twice, no other one."""
+@pytest.mark.parametrize(("start", "end"), [(0, 20_000), (777, 20_000), (777, 9_000), (0, 9_000), (8_900, 9_000)])
+def test_rows_and_fields_are_found_in_one_pass(monkeypatch, start, end):
+    """Also in the buffers with the beginning and with the end of a split."""
     built: list[str] = []
     for name in ("build", "build_marked"):
         method = getattr(RowBuilder, name)
@@ -175,15 +175,26 @@ def test_rows_and_fields_are_found_in_one_pass(monkeypatch, start, by_marks):
 
         monkeypatch.setattr(RowBuilder, name, noting)
     data = b"".join(b'%d,"text, %d"\r\n' % (i, i) for i in range(1000))
-    end = len(data)
     split = split_of(data, start, end, False)
-    step = (end - start) // 10 + 1
+    step = 2_000
     rows = []
-    for at in range(split.read_from, end, step):
-        rows += split.feed(data[at : at + step], at + step >= end).batch.to_pylist()
-    first = data[:start].count(b"\n") + (start > 0)
-    assert [tuple(row.values()) for row in rows] == [(str(i), f"text, {i}") for i in range(first, 1000)]
-    assert (built.count("build"), built.count("build_marked")) == (10 - by_marks, by_marks)
+    for at in range(split.read_from, len(data), step):
+        rows += split.feed(data[at : at + step], at + step >= len(data)).batch.to_pylist()
+    first, behind = (data[:at].count(b"\n") + (0 < at < len(data)) for at in (start, end))
+    assert [tuple(row.values()) for row in rows] == [(str(i), f"text, {i}") for i in range(first, behind)]
+    assert set(built) == {"build_marked"}
+
+
+def test_a_long_row_of_the_split_before_is_passed(monkeypatch):
+    """Its end is first looked for among some bytes alone."""
+    monkeypatch.setattr(marking, "_LIKELY_ROW", 30)
+    begins = b'"' + b"a,\n" * 100 + b'",x\n'
+    rows = [b"%d,y\n" % i for i in range(50)]
+    data, starts = begins + b"".join(rows), [len(begins) + sum(map(len, rows[:i])) for i in range(50)]
+    for start in range(1, len(data), 7):
+        split = split_of(data, start, len(data), data[:start].count(b'"') % 2 == 1)
+        found = as_table(feed_split(split, data, sizes=[40] * 100)).rows
+        assert found == tuple((str(i), "y") for i in range(50) if starts[i] >= start), start
 
 
 def test_marks_of_a_row_that_is_none_of_the_table_are_not_kept():

@@ -17,6 +17,8 @@ from tidemill.sources.globs import Part, escaped, hidden, parse_glob
 from tidemill.sources.split import GROWING, Split
 
 BUFFER_BYTES = 1 << 20
+_ROW_BYTES = 64 << 10
+"""Most rows have fewer bytes."""
 """Bytes of one read."""
 
 _TAIL_BYTES = 64 << 10
@@ -230,7 +232,8 @@ class FileReader:
     ----------
     split : Split
     buffer_bytes : int
-        Most bytes of one ``fill``.
+        About how many bytes one ``fill`` gives: up to twice as many where that is what is left of the split, and few
+        behind its end, where no more than the rest of a row is wanted.
     """
 
     def __init__(self, split: Split, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -273,7 +276,7 @@ class FileReader:
         return self._file
 
     def fill(self) -> bytes:
-        """The next bytes, at most ``buffer_bytes``; empty at the end of the file.
+        """The next bytes, about ``buffer_bytes``; empty at the end of the file.
 
         Raises
         ------
@@ -282,9 +285,9 @@ class FileReader:
         """
         assert self._file is not None
         most = self._buffer_bytes
-        if self.split.modified == GROWING:
-            most = min(most, self.split.size - self._position)
-        data = self._file.read(most)
+        left = max(self.split.end - self._position, 0) + min(_ROW_BYTES, most)
+        left = min(left, max(self.split.size - self._position, 0))
+        data = self._file.read(left if left <= 2 * most else most)
         if not data and self._position < self.split.size:
             raise self._changed(os.fstat(self._file.fileno()))
         self._position += len(data)

@@ -11,13 +11,15 @@ from tidemill.formats.csv.index import MARK_SLACK, find_marks
 from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.rows.field_index import Marks, Offsets
 from tidemill.formats.rows.malformed import check_size
-from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, Bytes
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, Bytes, find_row_end
 from tidemill.formats.text.line_split import LineSplitReader, OpenRow
 
 _LIKELY = 4
 """Most files have at least so many bytes a field, its separator among them."""
 _MOST_FIELDS, _FURTHER = 2, 1024
 """Of an open row the marks of so many times the fields of the table, and some more, are kept."""
+_LIKELY_ROW = 64 << 10
+"""The end of a row is looked for in so many bytes, one by one, before a faster search."""
 _MOST_BYTES = np.iinfo(np.int32).max
 
 
@@ -46,8 +48,8 @@ _UNKNOWN = _Noted(-1, 0, 0, False)
 class MarkingSplitReader(LineSplitReader):
     """A :class:`LineSplitReader` that hands its builder the marks of a buffer along with it.
 
-    While a row is open, its marks are kept as its bytes are. Where marks are not known (in front of the first row of
-    the split, in the buffer with its end, behind a row that another reader began) the builder looks for them itself.
+    While a row is open, its marks are kept as its bytes are. Where marks are not known (behind a row that another
+    reader began, or a very long one) the builder looks for them itself.
     """
 
     def __init__(self, builder: RowBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
@@ -57,7 +59,8 @@ class MarkingSplitReader(LineSplitReader):
         self._marks = np.empty(0, np.int32)
         self._line_ends = np.empty(0, np.int32)
         self._noted = _Noted(0, 0, 0, False)
-        # The last byte that was looked at.
+        # Bytes of the view that were looked at, and the last one of them.
+        self._seen = 0
         self._byte = -1
 
     def pause(self) -> OpenRow:
@@ -66,8 +69,10 @@ class MarkingSplitReader(LineSplitReader):
         return super().pause()
 
     def _scan(self, view: Bytes, begin: int) -> tuple[int, int, int, int]:
-        known = self._row_start is not None and self._noted.covered == self._pending_size
-        if not known or self._pending_size + view.size > _MOST_BYTES:
+        self._seen = view.size
+        if self._row_start is None:
+            return self._scan_first(view, begin)
+        if self._noted.covered != self._pending_size or not self._may_note(view):
             self._noted = _UNKNOWN
             return super()._scan(view, begin)
         shift = self._noted.covered
@@ -75,9 +80,39 @@ class MarkingSplitReader(LineSplitReader):
         found = self._noted.lines
         if found:
             return found, int(self._line_ends[0]) - shift, int(self._line_ends[found - 1]) - shift, quotes
+        self._forget_long_row()
+        return 0, -1, -1, quotes
+
+    def _scan_first(self, view: Bytes, begin: int) -> tuple[int, int, int, int]:
+        """The same for bytes that begin with the end of a row of another split, which has no marks."""
+        rules = self._separator, self._quote, self._leading
+        first, state = find_row_end(view[: begin + _LIKELY_ROW], begin, *rules, self._state)
+        if first < 0:
+            return super()._scan(view, begin)
+        self._noted, self._byte, start = _Noted(0, 0, 0, False), -1, int(first) + 1
+        quotes, self._state = self._note(view[start:], 0, int(state))
+        found = self._noted.lines
+        return found + 1, start - 1, start + int(self._line_ends[found - 1]) if found else start - 1, quotes
+
+    def _find_end(self, view: Bytes, begin: int) -> int:
+        """See :meth:`LineSplitReader._find_end`. The rest of the row has marks, too."""
+        state = self._state
+        stop = super()._find_end(view, begin)
+        rest = view[begin : stop + 1 if stop >= 0 else view.size]
+        if begin != self._seen or self._noted.covered < 0 or not self._may_note(rest):
+            self._noted = _UNKNOWN
+            return stop
+        self._note(rest, 0, state)
+        if stop < 0:
+            self._forget_long_row()
+        return stop
+
+    def _may_note(self, view: Bytes) -> bool:
+        return self._noted.covered + view.size <= _MOST_BYTES
+
+    def _forget_long_row(self) -> None:
         if self._noted.marks > _MOST_FIELDS * self._width + _FURTHER:
             self._noted = _UNKNOWN  # no row of the table, and there is no telling how long it is
-        return 0, -1, -1, quotes
 
     def _note(self, view: Bytes, begin: int, state: int) -> tuple[int, int]:
         """Note the marks of bytes behind those noted; returns the number of quotes, and the state behind them."""

@@ -40,6 +40,8 @@ class CsvRowReader:
         self._needed = needed
         self._filter: RowFilter | None = None
         self._rescue: Rescuer | None = None
+        # The bytes up to the end of the header line that was read last, and where its file keeps the columns.
+        self._last: tuple[bytes, Layout] | None = None
 
     def filtered(self, condition: RowFilter) -> CsvRowReader:
         """See :class:`tidemill.formats.rows.row_filter.FilteringReader`: only where malformed rows are kept anyway."""
@@ -80,7 +82,13 @@ class CsvRowReader:
                 got=f"split {start} to {end}",
                 hint="with header=true every split needs the first line of its file",
             )
-        return layout_by_header(self._schema, self._options, header, file_size)
+        last = self._last
+        if last is not None and header.startswith(last[0]):
+            return last[1]
+        layout = layout_by_header(self._schema, self._options, header, file_size)
+        if 0 < layout.data_start < len(header):  # the end of the line is there
+            self._last = header[: layout.data_start], layout
+        return layout
 
 
 def parsers_of(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> tuple[ColumnParser | None, ...]:

@@ -68,16 +68,6 @@ class LineBuilder(Protocol):
         ...
 
 
-@runtime_checkable
-class ColumnBuilder(LineBuilder, Protocol):
-    """One that parses columns, which takes some time for each column of a buffer, however few rows that has."""
-
-    @property
-    def columns(self) -> Sequence[Any]:
-        """The columns that are parsed."""
-        ...
-
-
 @dataclass(frozen=True)
 class OpenRow:
     """Where a reader is within a split, between two buffers.
@@ -269,7 +259,7 @@ class LineSplitReader:
         elif base + cut >= self._end:
             # The last row of the split reaches beyond it.
             cut += self._behind_mark(view[cut:], base + cut)
-            stop, self._state = find_row_end(view, cut, self._separator, self._quote, self._leading, self._state)
+            stop = self._find_end(view, cut)
             if stop >= 0:
                 ready = stop + 1
                 row_ends += 1
@@ -298,6 +288,11 @@ class LineSplitReader:
             view, begin, self._separator, self._quote, self._leading, self._state
         )
         return row_ends, first, last, quotes
+
+    def _find_end(self, view: Bytes, begin: int) -> int:
+        """The first row end from ``begin`` on, -1 if there is none."""
+        stop, self._state = find_row_end(view, begin, self._separator, self._quote, self._leading, self._state)
+        return int(stop)
 
     def _build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """Rows of complete lines; what is behind them in the buffer is kept already."""
