@@ -10,8 +10,11 @@ import pytest
 from operator_runs import INT
 
 from tidemill.errors import EvaluationError
+from tidemill.task.dataflow.calculate import calculate_at_once
+from tidemill.task.dataflow.deltas import Delta
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, walk
-from tidemill.task.functions.sharing import share
+from tidemill.task.functions.sharing import share, share_with_condition
+from tidemill.task.program import Calculate
 
 A, B = Ref(0, INT), Ref(1, INT)
 ANSI = (("mode", "ansi"),)
@@ -123,6 +126,66 @@ def test_random_trees(seed: int) -> None:
     except EvaluationError:
         pytest.fail("no sum here is near 2**63")
     assert found == [[in_python(e, row, {}) for row in rows] for e in chosen]
+
+
+def kept(condition: Expression, *expressions: Expression) -> list[list[Any]]:
+    """Values of expressions for the rows that a condition keeps, by column."""
+    delta = calculate_at_once(Calculate(condition, expressions), Delta(BATCH))
+    return [column.to_pylist() for column in delta.batch.columns]
+
+
+def test_calls_of_a_condition_are_not_computed_again_for_the_rows_that_it_keeps() -> None:
+    large = Call("gt", (SUM, number(5)), pa.bool_())
+    found = share_with_condition(large, (call("multiply", SUM, A), call("add", SUM, number(1)), number(7)), 2)
+    assert found.condition.common == (SUM,)
+    assert found.condition.expressions[1:] == (Ref(2, INT),)
+    assert found.kept == (0, 2), "the column b is not read"
+    assert found.expressions.expressions == (
+        call("multiply", Ref(2, INT), A),
+        call("add", Ref(2, INT), number(1)),
+        number(7),
+    )
+    assert kept(large, call("multiply", SUM, A), SUM, number(7)) == [[14, 0], [7, 6], [7, 7]]
+    assert kept(large, number(7)) == [[7, 7]]
+    assert kept(large) == []
+
+
+def test_the_whole_condition_may_be_read() -> None:
+    assert kept(POSITIVE, POSITIVE, A) == [[True, True], [1, 2]]
+    assert kept(number_is_known(A), POSITIVE) == [[True, True, False, False]]
+
+
+def number_is_known(column: Expression) -> Expression:
+    return Call("is_not_null", (column,), pa.bool_())
+
+
+def test_what_may_fail_is_shared_only_if_the_condition_computes_it_for_all_rows() -> None:
+    truth = pa.bool_()
+    guarded = Call("and", (POSITIVE, Call("gt", (QUOTIENT, number(6)), truth)), truth)
+    assert kept(guarded, QUOTIENT) == [[10]]
+    assert kept(POSITIVE, QUOTIENT) == [[10, 5]]
+    with pytest.raises(EvaluationError, match="TM3001"):
+        kept(Call("or", (Call("gt", (QUOTIENT, number(6)), truth), POSITIVE), truth), QUOTIENT)
+    known = Call("if", (Call("eq", (A, number(0)), truth), number(1), QUOTIENT), INT)
+    assert kept(Call("gt", (known, number(0)), truth), known, QUOTIENT.args[0]) == [[10, 5, 1], [10, 10, 10]]
+
+
+def test_random_trees_behind_a_condition(seed: int) -> None:
+    """Against Python's own arithmetic, row by row; most trees have something in common."""
+    chance = random.Random(seed)
+    rows = list(zip(BATCH["a"].to_pylist(), BATCH["b"].to_pylist(), strict=True))
+    shared = 0
+    for _ in range(40):
+        made: list[Expression] = [A, B, number(2)]
+        for _ in range(20):
+            one, two = (chance.choice(made[-8:]) for _ in range(2))
+            made.append(call(chance.choice(("add", "subtract")), one, two))
+        test = Call("gt", (chance.choice(made), number(chance.randrange(-5, 5))), pa.bool_())
+        chosen = chance.sample(made, 4)
+        wanted = [row for row in rows if in_python(test, row, {})]
+        assert kept(test, *chosen) == [[in_python(e, row, {}) for row in wanted] for e in chosen]
+        shared += len(share_with_condition(test, chosen, 2).condition.expressions) > 1
+    assert shared > 5
 
 
 def in_python(expression: Expression, row: tuple[Any, ...], known: dict[int, Any]) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.task.expressions import Call, Expression, Ref
+from tidemill.task.expressions import Call, Expression, Ref, references
 from tidemill.task.functions.columns.compute import Array
 from tidemill.task.functions.columns.registry import lookup
 from tidemill.task.functions.evaluate import CONDITIONAL, can_fail, can_fail_itself, evaluate
@@ -51,6 +51,37 @@ def share(expressions: Sequence[Expression], width: int) -> Sharing:
     return _Sharer(width).share(expressions)
 
 
+@dataclass(frozen=True)
+class Filtering:
+    """A condition, and expressions over the rows that it keeps.
+
+    Attributes
+    ----------
+    condition : Sharing
+        Its first expression is the condition; the others are calls that the expressions have, too, and become columns
+        behind those of the input.
+    kept : tuple of int
+        Which of all these columns the expressions read.
+    expressions : Sharing
+        Over all these columns.
+    """
+
+    condition: Sharing
+    kept: tuple[int, ...]
+    expressions: Sharing
+
+
+def share_with_condition(condition: Expression, expressions: Sequence[Expression], width: int) -> Filtering:
+    """Take out what is computed more than once by a condition and by expressions over the rows that it keeps.
+
+    A call of both is computed for all rows, if the condition computes it for all, or it cannot fail.
+    """
+    sharer = _Sharer(width)
+    both = sharer.in_both(condition, expressions)
+    rest = sharer.with_columns(expressions, both)
+    return Filtering(share((condition, *both), width), sharer.read_by(rest), share(rest, width + len(both)))
+
+
 class _Sharer:
     """Numbers equal calls alike, from the leaves up; a tree that repeats itself is walked once for each number."""
 
@@ -77,6 +108,35 @@ class _Sharer:
             return Sharing((), tuple(expressions))
         rewritten = tuple(self._rewrite(n) for n in roots)
         return Sharing(tuple(self._common), rewritten)
+
+    def in_both(self, condition: Expression, expressions: Sequence[Expression]) -> list[Expression]:
+        """The largest calls of some expressions that a condition has, too, and evaluates for all rows."""
+        root, others = self._number(condition), [self._number(e) for e in expressions]
+        for_all = set(self._reached([root], self._reached_below))
+        tested = {n for n in self._reached([root], self._below.__getitem__) if n in for_all or not self._fails[n]}
+        tested = {n for n in tested if self._below[n]}
+
+        def below(number: int) -> tuple[int, ...]:
+            return () if number in tested else self._below[number]
+
+        return [self._nodes[n] for n in self._reached(others, below) if n in tested]
+
+    def with_columns(self, expressions: Sequence[Expression], columns: Sequence[Expression]) -> tuple[Expression, ...]:
+        """Expressions that read calls from columns, which stand behind those of the input."""
+        for at, column in enumerate(columns):
+            self._rewritten[self._number(column)] = Ref(self._width + at, column.type, column.nullable)
+        return tuple(self._rewrite(self._number(e)) for e in expressions)
+
+    def read_by(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
+        """The columns that expressions read, ascending."""
+        found: set[int] = set()
+        for number in self._reached([self._number(e) for e in expressions], self._below.__getitem__):
+            node = self._nodes[number]
+            if isinstance(node, Ref):
+                found.add(node.index)
+            elif isinstance(node, Call):
+                found.update(*map(references, node.args[node.plain :]))
+        return tuple(sorted(found))
 
     def _number(self, expression: Expression) -> int:
         if id(expression) in self._seen:  # a tree may be small in memory and large when it is walked
