@@ -20,7 +20,7 @@ from tidemill.state.lookup import memtable as memtable_module
 from tidemill.state.lookup.memtable import Memtable
 from tidemill.state.memory import MemoryBudget
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate
-from tidemill.state.merge.unordered import Unordered, concatenated, unordered
+from tidemill.state.merge.unordered import Unordered, concatenated, repeated, unordered
 from tidemill.state.runs import sst
 from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.sst import Part, RunFile
@@ -372,3 +372,21 @@ def test_rows_that_keep_much_memory_are_encoded_at_once() -> None:
 
 def test_columns_of_another_type_are_encoded_at_once() -> None:
     assert unordered([pa.array([1]), pa.array(["x"], pa.large_string())], [pa.array([1])], KEY, 1) is None
+
+
+@pytest.mark.parametrize("times", [1, 4, 10])
+@pytest.mark.parametrize("differ", ["numbers", "texts", "both"])
+def test_rows_that_are_there_several_times_are_noticed(times: int, differ: str, seed: int) -> None:
+    """Rows that have the same numbers, or the same texts, are other rows all the same."""
+    chance, rows = random.Random(seed), 60_000
+    numbers = [i // times for i in range(rows)]
+    chance.shuffle(numbers)
+    texts = [f"text {n}" if differ != "numbers" else "same" for n in numbers]
+    numbers = numbers if differ != "texts" else [7] * rows
+    parts = []
+    for low, high in ((0, 100), (100, 45_000), (45_000, rows)):
+        cut = [pa.array(numbers[low:high], pa.int64()), pa.array(texts[low:high], pa.string())]
+        part = unordered(cut, [pa.array([1] * (high - low), pa.int64())], TABLE.key, TABLE.distribution)
+        assert part is not None
+        parts.append(part)
+    assert repeated(parts) == (times > 2), seed

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidemill.kernels.columns import byte_size
+from tidemill.kernels.columns import byte_size, column
 from tidemill.state.keys.keys import VNODES, KeyColumn, encode, group
 from tidemill.state.merge.merge import Rows, consolidate
 from tidemill.state.merge.operations import MergeOp, is_multiset
@@ -92,17 +92,31 @@ def concatenated(parts: Sequence[Unordered]) -> Unordered:
 def repeated(parts: Sequence[Unordered]) -> bool:
     """Whether there are probably less than half as many keys as rows, by a sample.
 
-    If each key is there f times in m rows, about n * n / 2 * (f - 1) / m of n rows are equal to others of them.
+    If each key is there f times in m rows, about n * n / 2 * (f - 1) / m of n rows are equal to others of them. Columns
+    of numbers and times are looked at first: rows that differ there are not equal.
     """
     rows = sum(map(len, parts))
     chance = np.random.default_rng(rows)
-    taken = []
-    for batch in (batch for part in parts for batch in part.batches):
-        some = chance.integers(0, batch.num_rows, -(-batch.num_rows * _SAMPLE // rows)) if batch.num_rows else ()
-        taken.append(batch.take(pa.array(np.unique(some), pa.int64())))
-    sample = Unordered(tuple(taken), parts[0].key, parts[0].distribution)
-    equal = len(sample) - len(group(sample.encoded().keys)[1])
-    return len(sample) * len(sample) < 2 * equal * rows
+    some = [
+        (batch, column(np.unique(chance.integers(0, batch.num_rows, -(-batch.num_rows * _SAMPLE // rows)))))
+        for part in parts
+        for batch in part.batches
+        if batch.num_rows
+    ]
+    key = parts[0].key
+    every = list(range(len(key)))
+    narrow = [i for i in every if pa.types.is_primitive(key[i].type)]
+    return all(_repeated(some, key, columns, rows) for columns in (narrow, every) if columns)
+
+
+def _repeated(
+    some: Sequence[tuple[pa.RecordBatch, pa.Array[Any]]], key: Sequence[KeyColumn], columns: Sequence[int], rows: int
+) -> bool:
+    """Whether so many rows of batches are equal in some columns of the key as if each of ``rows`` were there twice."""
+    sample = _columns([batch.select(columns).take(places) for batch, places in some])
+    size = len(sample[0])
+    equal = size - len(group(encode(sample, [key[i] for i in columns], 0))[1])
+    return size * size < 2 * equal * rows
 
 
 def coalesced(part: Unordered, least: int) -> Unordered:
