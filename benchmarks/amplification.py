@@ -30,6 +30,7 @@ from tidemill.state.merge.merge import MergeOp, consolidate
 from tidemill.state.store.compaction import Policy, choose, conflict
 from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.rewriting import rewrite, rewrites
+from tidemill.state.store.sparse_objects import to_move
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.unmerged import unmerged
@@ -119,7 +120,8 @@ def tidemill(place: str, keys: int, epochs: int, policy: dict[str, int]) -> dict
         if epoch % CHECKPOINT_EVERY == 0:
             published = unmerged(version, Settings.buffer_bytes // 8)
             groups = [g for held in buffered(published).values() for g in held]
-            swaps = make_durable(store, groups, epoch, 256 << 20)
+            moved = to_move(published, {s.name: s.bytes for s in store.stored()})
+            swaps = make_durable(store, groups, epoch, 256 << 20, (), moved)
             count["checkpoint"] += sum(r.bytes for s in swaps for r in s.new)
             version, published = version.swapped(swaps), published.swapped(swaps)
         unused = before - version.files() - published.files()

@@ -287,3 +287,11 @@ def test_options_of_formats_that_choose_what_they_read():
                 check_read_mode(name, reader, {"readMode": "async"})
         else:
             check_read_mode(name, reader, {"readMode": "ASYNC", "bufferSize": "64k"})
+
+
+@pytest.mark.parametrize(
+    ("length", "most"), [(10, 1 << 21), (1 << 21, (1 << 21) + 99), ((1 << 22) - 99, 1 << 22), (1 << 22, 1 << 21)]
+)
+def test_a_split_is_read_at_once_where_that_is_not_much(length: int, most: int) -> None:
+    assert parse_read_mode({}).buffer_for(length, 99) == most
+    assert parse_read_mode({"bufferSize": "100"}).buffer_for(length, 99) == 100

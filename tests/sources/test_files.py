@@ -104,7 +104,7 @@ def test_unknown_scheme(path: str) -> None:
 
 def test_reading_from_a_position(data: Path) -> None:
     big = data / "big.csv"
-    content = os.urandom(3 * BUFFER_BYTES + 1000)
+    content = os.urandom(BUFFER_BYTES + 1000)
     big.write_bytes(content)
     reader = FileReader(split_of(big))
     reader.open(500)
@@ -112,32 +112,29 @@ def test_reading_from_a_position(data: Path) -> None:
     while part := reader.fill():
         parts.append(part)
     assert b"".join(parts) == content[500:]
-    assert max(map(len, parts)) <= 2 * BUFFER_BYTES
+    assert max(map(len, parts)) <= BUFFER_BYTES
     assert reader.fill() == b"", "the end stays the end"
     assert reader.first_bytes(10) == content[:10]
     reader.close()
     reader.close()
 
 
-def test_what_is_left_of_a_split_is_read_at_once_and_little_behind_it(data: Path) -> None:
+def test_little_is_read_behind_a_split(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.sources.files.ROW_BYTES", 300)
     big = data / "big.csv"
-    content = os.urandom(9000)
+    content = os.urandom(5000)
     big.write_bytes(content)
     for start, end, sizes in (
-        (0, 9000, [1000] * 7 + [2000]),
-        (0, 8500, [1000] * 7 + [2000]),
-        (0, 900, [1900, *[1000] * 7, 100]),
-        (500, 3000, [1000, 1000, 1500]),
-        (8000, 9000, [1000]),
+        (0, 5000, [1000] * 5),
+        (0, 1500, [1000, 800, 300, 300]),
+        (500, 4900, [1000] * 4 + [500]),
+        (4000, 4000, [300, 300, 300, 100]),
     ):
         reader = FileReader(replace(split_of(big), start=start, end=end), 1000)
         reader.open(start)
-        found = b""
-        for size in sizes:
-            part = reader.fill()
-            assert len(part) == size
-            found += part
-        assert found == content[start : start + sum(sizes)]
+        parts = [reader.fill() for _ in sizes]
+        assert list(map(len, parts)) == sizes
+        assert b"".join(parts) == content[start : start + sum(sizes)]
         reader.close()
 
 
@@ -169,14 +166,14 @@ def test_replaced_file(data: Path, content: str) -> None:
 
 def test_file_cut_while_it_is_read(data: Path) -> None:
     big = data / "big.csv"
-    big.write_bytes(bytes(BUFFER_BYTES * 3))
+    big.write_bytes(bytes(BUFFER_BYTES * 2))
     reader = FileReader(split_of(big))
     reader.open(0)
     assert len(reader.fill()) == BUFFER_BYTES
     os.truncate(big, BUFFER_BYTES)
     with pytest.raises(TidemillError, match="TM5003") as caught:
         reader.fill()
-    assert f"{BUFFER_BYTES} bytes, {3 * BUFFER_BYTES} when listed" in caught.value.got
+    assert f"{BUFFER_BYTES} bytes, {2 * BUFFER_BYTES} when listed" in caught.value.got
 
 
 @pytest.mark.parametrize("name", ["z.csv.xz", "z.ZIP", "z.csv.snappy"])

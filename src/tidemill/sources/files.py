@@ -17,7 +17,7 @@ from tidemill.sources.globs import Part, escaped, hidden, parse_glob
 from tidemill.sources.split import GROWING, Split
 
 BUFFER_BYTES = 1 << 20
-_ROW_BYTES = 64 << 10
+ROW_BYTES = 64 << 10
 """Most rows have fewer bytes."""
 """Bytes of one read."""
 
@@ -232,8 +232,7 @@ class FileReader:
     ----------
     split : Split
     buffer_bytes : int
-        About how many bytes one ``fill`` gives: up to twice as many where that is what is left of the split, and few
-        behind its end, where no more than the rest of a row is wanted.
+        Most bytes of one ``fill``; behind the split, where no more than the rest of a row is wanted, few.
     """
 
     def __init__(self, split: Split, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -276,7 +275,7 @@ class FileReader:
         return self._file
 
     def fill(self) -> bytes:
-        """The next bytes, about ``buffer_bytes``; empty at the end of the file.
+        """The next bytes, at most ``buffer_bytes``; empty at the end of the file.
 
         Raises
         ------
@@ -284,10 +283,10 @@ class FileReader:
             TM5003 when the file ends before the size it was listed with.
         """
         assert self._file is not None
-        most = self._buffer_bytes
-        left = max(self.split.end - self._position, 0) + min(_ROW_BYTES, most)
-        left = min(left, max(self.split.size - self._position, 0))
-        data = self._file.read(left if left <= 2 * most else most)
+        most = min(self._buffer_bytes, max(self.split.end - self._position, 0) + ROW_BYTES)
+        if self.split.modified == GROWING:
+            most = min(most, self.split.size - self._position)
+        data = self._file.read(most)
         if not data and self._position < self.split.size:
             raise self._changed(os.fstat(self._file.fileno()))
         self._position += len(data)

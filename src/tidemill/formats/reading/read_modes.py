@@ -46,6 +46,14 @@ class ReadMode:
     buffer_bytes: int = DEFAULT_BUFFER
     chosen: bool = False
 
+    def buffer_for(self, length: int, row: int) -> int:
+        """Most bytes of one read of a split of ``length`` bytes: all of them and a ``row``, if that is not much more.
+
+        The rows of one buffer need no copy; a row that begins in one and ends in the next is put together.
+        """
+        whole = length + row
+        return whole if not self.chosen and self.buffer_bytes < whole <= 2 * self.buffer_bytes else self.buffer_bytes
+
     @property
     def window(self) -> int:
         """Reads that are asked for and whose bytes are still needed, at most: what bounds the memory."""

@@ -18,6 +18,8 @@ from tidemill.formats.reading.open_split import FilePart, OpenSplit, lines_of
 from tidemill.formats.reading.read_modes import parse_read_mode
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.formats.rows.malformed import MalformedRowError
+from tidemill.objectstore.connection import is_object_url
+from tidemill.sources.files import ROW_BYTES
 from tidemill.sources.locations.location import reader_of
 from tidemill.sources.split import Split, SplitResult
 
@@ -64,7 +66,7 @@ class ScannedSplit:
         raw = split if split.encoded is None else replace(split, start=0, end=split.size)
         version = (split.path, split.size, split.modified)
         self._lines = lines_of(format_, reader_of(raw, options), split.path, split.size, options, version)
-        file = reader_of(raw, options, parse_read_mode(options).buffer_bytes, prefetched)
+        file = reader_of(raw, options, _buffer_bytes(raw, options), prefetched)
         part = FilePart(split.path, split.start, split.end, split.size, split.in_quotes, split.encoded is not None)
         with _naming(split):
             self._open = OpenSplit(reader, file, part, options, intact=True)
@@ -152,6 +154,12 @@ class ScannedSplit:
             self._new_within,
             encoded,
         )
+
+
+def _buffer_bytes(split: Split, options: Mapping[str, str]) -> int:
+    """Most bytes of one read; ranges of an object are requested side by side, so they are not made larger."""
+    mode = parse_read_mode(options)
+    return mode.buffer_bytes if is_object_url(split.path) else mode.buffer_for(split.end - split.start, ROW_BYTES)
 
 
 @contextmanager
