@@ -106,10 +106,13 @@ def resume(directory: str, size: int, shuffle: int | None) -> list[float]:
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--small", action="store_true", help="200,000 rows, once")
     options.add_argument("--rows", type=int, default=4_000_000)
     options.add_argument("--batch", type=int, default=1024)
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
+    if given.small:
+        given.rows, given.rounds = 200_000, 1
     heading(f"loading: {given.rows:,} rows of ten columns, batches of {given.batch:,}, {given.rounds} rounds in turn")
     with workspace() as place:
         directory = str(place / "rows")
