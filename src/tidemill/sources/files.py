@@ -17,9 +17,9 @@ from tidemill.sources.globs import Part, escaped, hidden, parse_glob
 from tidemill.sources.split import GROWING, Split
 
 BUFFER_BYTES = 1 << 20
+"""Bytes of one read."""
 ROW_BYTES = 64 << 10
 """Most rows have fewer bytes."""
-"""Bytes of one read."""
 
 _TAIL_BYTES = 64 << 10
 _MARKED_BYTES = 4 << 10

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,7 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.durability.collector import InUse
 from tidemill.runtime.durability.uploads import buffered
-from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.keys.keys import KeyColumn, decode, encode
 from tidemill.state.merge.merge import MergeOp, consolidate
 from tidemill.state.runs.sst import Part
 from tidemill.state.store.durable_runs import make_durable
@@ -485,3 +486,90 @@ def test_objects_stay_until_the_mill_knows_them(tmp_path: Path) -> None:
     assert newest is not None and newest.version.epoch == root.version.epoch
     root.store.check_present(newest.version.files())
     checkpoints.close()
+
+
+class Moves:
+    """A table ``t`` of which each epoch replaces all rows, one that is written in the first epoch, and what moves."""
+
+    asked: list[list[tuple[str, str]]]
+    """Runs that each checkpoint was asked to move."""
+
+    def __init__(self, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.asked = root, []
+        monkeypatch.setattr("tidemill.state.store.sparse_objects.LEAST_BYTES", 0)
+        upload = root.upload
+
+        def noting(version: Version, number: int, moved: Sequence[Run]) -> list[Swap]:
+            self.asked.append([(run.table, run.file) for run in moved])
+            return upload(version, number, moved)
+
+        monkeypatch.setattr(root, "upload", noting)
+
+    def epoch(self) -> Sealed:
+        root, epoch = self.root, self.root.version.epoch + 1
+        keys = encode([pa.array(range(5000), pa.int64())], (KeyColumn(pa.int64()),), 1)
+        rows = consolidate(keys, [pa.array(np.arange(5000) * epoch, pa.int64())], SUM, drop_zero=False)
+        parts = [Part("t", rows, SUM), *([Part("small", rows.slice(0, 10), SUM)] if epoch == 1 else [])]
+        gone = root.version.runs("t")
+        root.version = root.version.seal(epoch, root.store.write(epoch, parts, "0-0"), gone).forget(epoch)
+        return Sealed(root.version, {})
+
+    def go_on(self, checkpoints: Checkpoints, epochs: int) -> None:
+        for _ in range(epochs):
+            checkpoints.flush(self.epoch())
+            self.root.version = self.root.version.swapped(checkpoints.take_swaps(self.root.version.epoch))
+            checkpoints.collect_garbage()
+
+    def is_intact(self) -> bool:
+        """Whether the rows of the first epoch are there."""
+        (run,) = self.root.version.runs("small")
+        rows = self.root.store.open(run)
+        return rows.values[0].to_pylist() == decode(rows.keys, (KeyColumn(pa.int64()),))[0].to_pylist() != []
+
+
+def test_an_object_is_not_kept_for_a_few_of_its_bytes(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves, checkpoints = Moves(root, monkeypatch), open_checkpoints()
+    moves.go_on(checkpoints, 1)
+    (first,) = {run.file for run in root.version.runs("small")}
+    moves.go_on(checkpoints, 30)
+    (run,) = root.version.runs("small")
+    assert first not in root.files() and run.is_durable
+    assert (run.epoch_low, run.epoch_high, run.added) == (1, 1, 1)
+    assert moves.is_intact()
+    asked = [files for files in moves.asked if files]
+    assert asked[0] == [("small", first)]
+    assert len(set(map(tuple, asked))) == len(asked), "what has been moved is not moved again from there"
+    latest = root.log.latest()
+    assert latest is not None and latest.version.runs("small") == root.version.runs("small")
+
+
+def test_what_cannot_be_moved_is_tried_once(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves, checkpoints = Moves(root, monkeypatch), open_checkpoints()
+    moves.go_on(checkpoints, 1)
+    (first,) = {run.file for run in root.version.runs("small")}
+    with monkeypatch.context() as patch:
+        patch.setattr(root.store, "has", lambda file: file != first)
+        moves.go_on(checkpoints, 10)
+    assert [files for files in moves.asked if files] == [[("small", first)]]
+    assert moves.is_intact() and checkpoints.durable_epoch == 11
+
+
+def test_what_has_moved_waits_until_the_mill_knows(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two moves of one run would be two swaps, of which the second names a run that the mill does not have."""
+    moves, checkpoints = Moves(root, monkeypatch), open_checkpoints()
+    moves.go_on(checkpoints, 1)
+    for _ in range(10):
+        checkpoints.flush(moves.epoch())
+        checkpoints.collect_garbage()
+    assert len([files for files in moves.asked if files]) == 1
+    root.version = root.version.swapped(checkpoints.take_swaps())
+    assert moves.is_intact()
+    moves.go_on(checkpoints, 10)
+    assert len([files for files in moves.asked if files]) > 1
+    assert moves.is_intact()

@@ -84,10 +84,10 @@ class MarkingSplitReader(LineSplitReader):
         return 0, -1, -1, quotes
 
     def _scan_first(self, view: Bytes, begin: int) -> tuple[int, int, int, int]:
-        """The same for bytes that begin with the end of a row of another split, which has no marks."""
+        """As :meth:`_scan`, for bytes that begin with the end of a row of another split, which are not noted."""
         rules = self._separator, self._quote, self._leading
         first, state = find_row_end(view[: begin + _LIKELY_ROW], begin, *rules, self._state)
-        if first < 0:
+        if first < 0 or view.size > _MOST_BYTES:
             return super()._scan(view, begin)
         self._noted, self._byte, start = _Noted(0, 0, 0, False), -1, int(first) + 1
         quotes, self._state = self._note(view[start:], 0, int(state))

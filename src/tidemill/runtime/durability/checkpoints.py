@@ -93,6 +93,8 @@ class Checkpoints:
         self._published = published
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
+        # Objects of which runs could not be moved.
+        self._stuck: frozenset[str] = frozenset()
         self._pending: Sealed | None = None
         self._unnoted: Sealed | None = None
         self._noted_at = -math.inf
@@ -279,7 +281,11 @@ class Checkpoints:
             known = list(self._swaps)
             self._uploading = sealed.version.files()
         version = unmerged(sealed.version.swapped(known), sealed.left_out)
-        swaps = self._upload(version, self._number + 1, self._collector.to_move(version))
+        waiting = {run.file for swap in known for run in swap.new}  # what takes the place of runs that the mill has
+        moved = self._collector.to_move(version, self._stuck | waiting)
+        swaps = self._upload(version, self._number + 1, moved)
+        if swaps:
+            self._stuck |= {run.file for run in moved} - {run.file for swap in swaps for run in swap.old}
         version = version.swapped(swaps)
         published = self._log.publish(self._number + 1, version, sealed.catalog)
         with self._condition:
@@ -308,5 +314,6 @@ class Checkpoints:
 
 
 def _is_late(swap: Swap, until: int) -> bool:
+    """Whether runs of buffers, of an epoch after ``until``, are replaced; durable ones are moved at any time."""
     first = swap.old[0]
     return first.epoch_high > until and not first.is_durable

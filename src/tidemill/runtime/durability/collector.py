@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
@@ -82,10 +82,10 @@ class Collector:
         much = self._new_bytes >= max(_COLLECT_BYTES, self._needed_bytes // 4)
         self._due = 0.0 if much or self._checkpoints <= 0 else time.monotonic() + _IDLE_SECONDS
 
-    def to_move(self, version: Version) -> list[Run]:
+    def to_move(self, version: Version, settled: Collection[str]) -> list[Run]:
         """As :func:`tidemill.state.store.sparse_objects.to_move`, for objects that were there when they were listed."""
         with self._lock:
-            return to_move(version, self._sizes)
+            return to_move(version, self._sizes, settled)
 
     def wait(self) -> float:
         """Seconds until :meth:`collect` is to be called; infinite when there is nothing to look for."""

@@ -161,6 +161,8 @@ class Compactor:
                     old = set(map(_name, swap.old))
                     if old <= names:
                         job.replaced.update(dict.fromkeys(old, tuple(r for r in swap.new if r.rows)))
+                    elif len(old) == 1:  # what has replaced a run of a buffer may move
+                        job.replaced = {n: _moved(runs, swap) for n, runs in job.replaced.items()}
 
     def in_flight(self) -> frozenset[str]:
         """Parts of the names of files that are written and not sealed yet."""
@@ -269,6 +271,11 @@ def _attributes(wave: Sequence[_Bundle]) -> dict[str, Value]:
 
 def _name(run: Run) -> tuple[str, int]:
     return run.file, run.section
+
+
+def _moved(runs: tuple[Run, ...], swap: Swap) -> tuple[Run, ...]:
+    """Some runs, after the one run of a swap has been replaced."""
+    return tuple(new for run in runs for new in (swap.new if _name(run) == _name(swap.old[0]) else (run,)))
 
 
 def _failure(error: Exception) -> TidemillError:

@@ -90,7 +90,7 @@ def concatenated(parts: Sequence[Unordered]) -> Unordered:
 
 
 def repeated(parts: Sequence[Unordered]) -> bool:
-    """Whether there are probably less than half as many keys as rows, by a sample.
+    """Whether there are probably less than half as many keys as rows, of which there is one at least, by a sample.
 
     If each key is there f times in m rows, about n * n / 2 * (f - 1) / m of n rows are equal to others of them. Columns
     of numbers and times are looked at first: rows that differ there are not equal.
@@ -105,8 +105,10 @@ def repeated(parts: Sequence[Unordered]) -> bool:
     ]
     key = parts[0].key
     every = list(range(len(key)))
-    narrow = [i for i in every if pa.types.is_primitive(key[i].type)]
-    return all(_repeated(some, key, columns, rows) for columns in (narrow, every) if columns)
+    narrow = [i for i in every if pa.types.is_primitive(key[i].type) and not pa.types.is_boolean(key[i].type)]
+    if 0 < len(narrow) < len(every) and not _repeated(some, key, narrow, rows):
+        return False
+    return _repeated(some, key, every, rows)
 
 
 def _repeated(

@@ -57,8 +57,8 @@ def make_durable(
     in_order : collection of str
         Tables whose unordered runs are put in order.
     moved : sequence of Run
-        Durable runs that are written again as they are, beside those of the groups. One that is damaged, or of which
-        this host has no copy, stays where it is.
+        Durable runs that are written again as they are, beside those of the groups. All runs of an object stay where
+        they are if one is damaged, or if this host has no copy of it.
 
     Returns
     -------
@@ -75,7 +75,8 @@ def make_durable(
     kept = {file: name for file in large if (name := _keep(store, file, number)) is not None}
     swaps = [Swap((r,), (replace(r, file=kept[r.file]),)) for group in groups for r in group if r.file in kept]
     groups = [rest for group in groups if (rest := [r for r in group if r.file not in kept])]
-    moved = [run for run in moved if _may_move(store, run)]
+    stay = {run.file for run in moved if not _may_move(store, run)}
+    moved = [run for run in moved if run.file not in stay]
     new: list[list[Run]] = [[] for _ in groups]
     merged = _Ahead(
         chain(

@@ -8,7 +8,7 @@ garbage. (Rosenblum and Ousterhout, The design and implementation of a log-struc
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tidemill.state.versions.version import Run, Version
 
@@ -21,7 +21,7 @@ MOST_BYTES = 8 << 20
 """What one checkpoint writes anew at most."""
 
 
-def to_move(version: Version, sizes: Mapping[str, int]) -> list[Run]:
+def to_move(version: Version, sizes: Mapping[str, int], settled: Collection[str] = ()) -> list[Run]:
     """The runs that a checkpoint writes anew, so that objects hold at most twice the bytes that are needed.
 
     Parameters
@@ -30,12 +30,15 @@ def to_move(version: Version, sizes: Mapping[str, int]) -> list[Run]:
         As a manifest has it, before the checkpoint.
     sizes : mapping
         Bytes of durable objects, by name. Objects that are not in it stay as they are.
+    settled : collection of str
+        Others that stay.
 
     Returns
     -------
     list of Run
         All runs of some objects, those first of which the least part is needed. None of them has a run that only
-        earlier epochs see: it goes soon anyway.
+        earlier epochs see, which goes soon anyway, or one of a level: these have objects of their own, and compaction
+        may move them to another level meanwhile.
     """
     runs: dict[str, list[Run]] = defaultdict(list)
     for run in version.every():
@@ -48,7 +51,7 @@ def to_move(version: Version, sizes: Mapping[str, int]) -> list[Run]:
     for file in sorted(runs, key=lambda f: (needed[f] / max(1, sizes[f]), f)):
         if excess <= 0 or SHARE * needed[file] > sizes[file]:
             break
-        if needed[file] > left or any(run.removed is not None for run in runs[file]):
+        if needed[file] > left or file in settled or any(r.removed is not None or r.level for r in runs[file]):
             continue
         found += runs[file]
         left -= needed[file]

@@ -150,7 +150,10 @@ class Version:
         return Version(epoch, live, self.horizon, retired, self.held)
 
     def swapped(self, swaps: Iterable[Swap]) -> Version:
-        """The version after some swaps; one is skipped unless all its runs are here and visible at the same epochs."""
+        """The version after some swaps; one is skipped unless all its runs are here and visible at the same epochs.
+
+        Where one replaces what another one brings they must be given one after the other.
+        """
         given = list(swaps)
         number = {(r.table, r.file, r.section): i for i, swap in enumerate(given) for r in swap.old}
         here: list[list[Run]] = [[] for _ in given]

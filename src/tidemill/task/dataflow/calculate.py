@@ -62,7 +62,8 @@ def _kept(filtering: Filtering, delta: Delta) -> Delta:
 
 _Parts: TypeAlias = Sharing | Filtering
 _SHARED: dict[tuple[int, int], _Parts] = {}
-"""Condition and expressions of operations without repetitions, by identity and width: to compare trees costs more."""
+"""Operations without repetitions, by identity and width: to compare trees costs more. One that has either a condition
+or expressions is a ``Sharing`` of these."""
 
 
 def _shared(operation: Calculate, width: int) -> _Parts:
@@ -77,4 +78,6 @@ def _parts(operation: Calculate, width: int) -> _Parts:
     condition, expressions = operation.condition, operation.expressions
     if condition is not None and expressions is not None:
         return share_with_condition(condition, expressions, width)
-    return share(expressions or (() if condition is None else (condition,)), width)
+    if condition is not None:
+        return share((condition,), width)
+    return share(expressions or (), width)

@@ -110,7 +110,10 @@ class _Sharer:
         return Sharing(tuple(self._common), rewritten)
 
     def in_both(self, condition: Expression, expressions: Sequence[Expression]) -> list[Expression]:
-        """The largest calls of some expressions that a condition has, too, and evaluates for all rows."""
+        """The largest calls of some expressions that a condition has, too, and that may be evaluated for all rows.
+
+        The condition evaluates them for all rows, or they cannot fail.
+        """
         root, others = self._number(condition), [self._number(e) for e in expressions]
         for_all = set(self._reached([root], self._reached_below))
         tested = {n for n in self._reached([root], self._below.__getitem__) if n in for_all or not self._fails[n]}
