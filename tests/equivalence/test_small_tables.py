@@ -180,5 +180,5 @@ def test_keyed_tables_as_small_sides(
         trial.advance()
     trial.create(KEYED)
     trial.run(rng)
-    trial.check_not_vacuous()
+    trial.check_not_vacuous({"unnamed"} if later else ())
     assert any(taken) and len(set(taken)) > 1
