@@ -494,7 +494,7 @@ class Moves:
     asked: list[list[tuple[str, str]]]
     """Runs that each checkpoint was asked to move."""
 
-    def __init__(self, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.asked = root, []
         monkeypatch.setattr("tidemill.state.store.sparse_objects.LEAST_BYTES", 0)
         upload = root.upload
@@ -504,6 +504,9 @@ class Moves:
             return upload(version, number, moved)
 
         monkeypatch.setattr(root, "upload", noting)
+        self.checkpoints = open_checkpoints()
+        self.go_on(1)
+        (self.first,) = {run.file for run in root.version.runs("small")}
 
     def epoch(self) -> Sealed:
         root, epoch = self.root, self.root.version.epoch + 1
@@ -514,11 +517,11 @@ class Moves:
         root.version = root.version.seal(epoch, root.store.write(epoch, parts, "0-0"), gone).forget(epoch)
         return Sealed(root.version, {})
 
-    def go_on(self, checkpoints: Checkpoints, epochs: int) -> None:
+    def go_on(self, epochs: int) -> None:
         for _ in range(epochs):
-            checkpoints.flush(self.epoch())
-            self.root.version = self.root.version.swapped(checkpoints.take_swaps(self.root.version.epoch))
-            checkpoints.collect_garbage()
+            self.checkpoints.flush(self.epoch())
+            self.root.version = self.root.version.swapped(self.checkpoints.take_swaps(self.root.version.epoch))
+            self.checkpoints.collect_garbage()
 
     def is_intact(self) -> bool:
         """Whether the rows of the first epoch are there."""
@@ -527,49 +530,40 @@ class Moves:
         return rows.values[0].to_pylist() == decode(rows.keys, (KeyColumn(pa.int64()),))[0].to_pylist() != []
 
 
-def test_an_object_is_not_kept_for_a_few_of_its_bytes(
-    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moves, checkpoints = Moves(root, monkeypatch), open_checkpoints()
-    moves.go_on(checkpoints, 1)
-    (first,) = {run.file for run in root.version.runs("small")}
-    moves.go_on(checkpoints, 30)
+@pytest.fixture
+def moves(root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch) -> Moves:
+    return Moves(root, open_checkpoints, monkeypatch)
+
+
+def test_an_object_is_not_kept_for_a_few_of_its_bytes(root: Root, moves: Moves) -> None:
+    moves.go_on(30)
     (run,) = root.version.runs("small")
-    assert first not in root.files() and run.is_durable
+    assert moves.first not in root.files() and run.is_durable
     assert (run.epoch_low, run.epoch_high, run.added) == (1, 1, 1)
     assert moves.is_intact()
     asked = [files for files in moves.asked if files]
-    assert asked[0] == [("small", first)]
+    assert asked[0] == [("small", moves.first)]
     assert len(set(map(tuple, asked))) == len(asked), "what has been moved is not moved again from there"
     latest = root.log.latest()
     assert latest is not None and latest.version.runs("small") == root.version.runs("small")
 
 
-def test_what_cannot_be_moved_is_tried_once(
-    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moves, checkpoints = Moves(root, monkeypatch), open_checkpoints()
-    moves.go_on(checkpoints, 1)
-    (first,) = {run.file for run in root.version.runs("small")}
+def test_what_cannot_be_moved_is_tried_once(root: Root, moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(root.store, "has", lambda file: file != first)
-        moves.go_on(checkpoints, 10)
-    assert [files for files in moves.asked if files] == [[("small", first)]]
-    assert moves.is_intact() and checkpoints.durable_epoch == 11
+        patch.setattr(root.store, "has", lambda file: file != moves.first)
+        moves.go_on(10)
+    assert [files for files in moves.asked if files] == [[("small", moves.first)]]
+    assert moves.is_intact() and moves.checkpoints.durable_epoch == 11
 
 
-def test_what_has_moved_waits_until_the_mill_knows(
-    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_moved_waits_until_the_mill_knows(root: Root, moves: Moves) -> None:
     """Two moves of one run would be two swaps, of which the second names a run that the mill does not have."""
-    moves, checkpoints = Moves(root, monkeypatch), open_checkpoints()
-    moves.go_on(checkpoints, 1)
     for _ in range(10):
-        checkpoints.flush(moves.epoch())
-        checkpoints.collect_garbage()
+        moves.checkpoints.flush(moves.epoch())
+        moves.checkpoints.collect_garbage()
     assert len([files for files in moves.asked if files]) == 1
-    root.version = root.version.swapped(checkpoints.take_swaps())
+    root.version = root.version.swapped(moves.checkpoints.take_swaps())
     assert moves.is_intact()
-    moves.go_on(checkpoints, 10)
+    moves.go_on(10)
     assert len([files for files in moves.asked if files]) > 1
     assert moves.is_intact()

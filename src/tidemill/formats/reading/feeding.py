@@ -16,7 +16,7 @@ from tidemill.formats.rescue.options import rescue_column
 from tidemill.formats.rescue.paths import with_file_path
 from tidemill.formats.rows.malformed import Mode, fail_fast
 from tidemill.formats.text.delimiter_split import DelimiterSplitReader
-from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.text.line_split import ColumnBuilder, LineSplitReader
 
 _COLUMN_BYTES, _MOST_JOINED = 4 << 10, 16 << 20
 _BEGUN = "it was complete before: its rows in sealed epochs stay"
@@ -237,10 +237,9 @@ def open_split(
 
 def least_bytes(reader: SplitReader) -> int:
     """How many bytes are to be fed at once: so many that a column of a wide table has some hundred values in them."""
-    if not isinstance(reader, LineSplitReader | DelimiterSplitReader):
+    if not isinstance(reader, LineSplitReader | DelimiterSplitReader) or not isinstance(reader.builder, ColumnBuilder):
         return 0
-    columns = getattr(reader.builder, "columns", ())  # isinstance of a protocol would take a tenth of a millisecond
-    return min(len(columns) * _COLUMN_BYTES, _MOST_JOINED)
+    return min(len(reader.builder.columns) * _COLUMN_BYTES, _MOST_JOINED)
 
 
 def feed(reader: SplitReader, file: FileBytes, mode: Mode, least: int = 0) -> Iterator[Rows]:

@@ -8,8 +8,9 @@ behind them, by both of its readers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -64,6 +65,16 @@ class LineBuilder(Protocol):
         FormatError
             TM4020 for a malformed row in mode FAILFAST, TM4021 for a buffer that 32-bit offsets cannot address.
         """
+        ...
+
+
+@runtime_checkable
+class ColumnBuilder(LineBuilder, Protocol):
+    """One that parses columns, which takes some time for each column of a buffer, however few rows that has."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The columns that are parsed."""
         ...
 
 

@@ -172,7 +172,7 @@ def _merged(
 
 
 def _may_move(store: RunStore, run: Run) -> bool:
-    """Whether a durable run can be read here, without fetching it, and is intact: who reads it says what is wrong."""
+    """Whether this host has the file of a durable run, and the run is intact; a reader reports one that is not."""
     if not store.has(run.file):
         return False
     try:
