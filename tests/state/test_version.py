@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 from tidemill.state.store.compaction import Policy, choose
+from tidemill.state.versions.unmerged import unmerged
 from tidemill.state.versions.version import Run, Span, Version
 
 
@@ -59,6 +60,26 @@ def test_forgetting_keeps_what_the_horizon_sees() -> None:
     assert names(version.forget(3).runs("t", 3)) == ["m.sst"]
     assert version.forget(3).forget(1).horizon == 3, "what is forgotten does not come back"
     assert version.forget(-5).horizon == 0
+
+
+def test_tables_without_history_keep_what_is_visible() -> None:
+    version = Version.empty()
+    for epoch in range(1, 4):
+        version = version.seal(epoch, [run(f"{t}{epoch}", epoch, t) for t in "tu"])
+    merged = [replace(run(f"m{t}.sst", 3, t, low=1), added=4) for t in "tu"]
+    version = version.seal(4, merged, [*version.runs("t"), *version.runs("u")]).forget(1, {"u", "never there"})
+    assert names(version.runs("u")) == ["mu.sst"]
+    assert names(version.runs("t", 2)) == ["t1", "t2"]
+    assert version.files() == {"t1", "t2", "t3", "mt.sst", "mu.sst"}
+    assert version.horizon == 1
+
+
+def test_inputs_of_merges_in_buffers_are_held_without_history() -> None:
+    version = Version.empty().seal(1, [run("a", 1)]).seal(2, [run("b", 2)])
+    version = version.seal(3, [replace(run("m", 2, low=1), added=3)], version.runs("t")).forget(-5, {"t"})
+    assert names(version.runs("t")) == ["m"]
+    assert sorted(r.file for r in version.held["t"]) == ["a", "b"]
+    assert names(unmerged(version, 1 << 20).runs("t")) == ["a", "b"]
 
 
 def test_dropped_tables_are_gone_and_others_are_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.durability import checkpoints as checkpoints_module
 from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.durability.collector import InUse
 from tidemill.runtime.durability.uploads import buffered
@@ -141,6 +143,24 @@ def test_hurry_ends_a_pause(root: Root, open_checkpoints: Opener) -> None:
     checkpoints.submit(root.seal())
     checkpoints.hurry()
     wait_until(lambda: checkpoints.durable_epoch == 2)
+
+
+def test_a_costly_checkpoint_is_followed_by_a_longer_pause(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = iter(range(0, 1 << 20, 3600))
+    monkeypatch.setattr(checkpoints_module.time, "thread_time", lambda: float(next(hours)))
+    checkpoints = open_checkpoints(seconds=1e-9)
+    checkpoints.submit(root.seal())
+    wait_until(lambda: checkpoints.durable_epoch == 1)
+    wait_until(lambda: checkpoints._pause() == math.inf)
+    for _ in range(3):
+        checkpoints.submit(root.seal())
+        assert 1 < checkpoints._pause() < math.inf
+    assert checkpoints.durable_epoch == 1
+    checkpoints.hurry()
+    wait_until(lambda: checkpoints.durable_epoch == 4)
+    assert [root.log.read(n).version.epoch for n in root.log.numbers()] == [1, 4]
 
 
 def test_swaps_of_young_epochs_can_be_left(root: Root, open_checkpoints: Opener) -> None:

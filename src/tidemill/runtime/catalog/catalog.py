@@ -386,6 +386,21 @@ class Catalog:
         """Tables whose rows are kept, so that no view reads their files again."""
         return frozenset(t.name for t in self.tables.values() if t.kept)
 
+    @cached_property
+    def read_from(self) -> frozenset[str] | None:
+        """The state tables that views are read from, former ones too, and the errors and kept rows of tables.
+
+        Earlier epochs are read from these alone. None where the plan of a view is not known.
+        """
+        from tidemill.plan.lowering.kept.kept_tables import kept_rows_plan
+
+        plans = [v.read for v in (*self.all_views.values(), *(f.view for f in self.former))]
+        sources = [t.source() for t in self.tables.values()]
+        plans += [kept_rows_plan(s) for s in sources if s.kept is not None]
+        if None in plans:
+            return None
+        return frozenset(p.table.id for p in plans if p is not None) | {s.errors.id for s in sources}
+
     def readable_tables(self) -> set[str]:
         """Tables that can be read like views."""
         return {t.name for t in self.tables.values() if t.readable}

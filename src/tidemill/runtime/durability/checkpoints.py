@@ -38,6 +38,9 @@ class Sealed:
     left_out: int = 0
 
 
+_REST = 8
+"""A checkpoint is followed by a pause that is so many times the processor time that it took in this process, if that is
+longer than usual: epochs need the interpreter, too."""
 _NOTE_SECONDS = 0.1
 """The shortest time between two notes, in the buffer, of what is sealed."""
 
@@ -101,6 +104,7 @@ class Checkpoints:
         self._busy = False
         self._closing = False
         self._last_start = -math.inf
+        self._rest = 0.0
         self._last_epoch = last.version.epoch if last else 0
         self._error: TidemillError | None = None
         self._failures = 0
@@ -229,9 +233,11 @@ class Checkpoints:
             if sealed is None:
                 self._collect_sometimes()
                 continue
+            began = time.thread_time()
             error = self._write(sealed)
             with self._condition:
                 self._busy = False
+                self._rest = _REST * (time.thread_time() - began) if self._seconds else 0.0
                 self._error = error
                 self._failures = 0 if error is None else self._failures + 1
                 if error is not None and error.message() not in self._warnings:
@@ -258,7 +264,7 @@ class Checkpoints:
             return self._last_start + pause - time.monotonic()
         if self._epochs and self._pending.version.epoch - self._last_epoch >= self._epochs:
             return 0.0
-        return self._last_start + self._seconds - time.monotonic()
+        return self._last_start + max(self._seconds, self._rest) - time.monotonic()
 
     def _write(self, sealed: Sealed) -> TidemillError | None:
         try:

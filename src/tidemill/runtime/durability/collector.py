@@ -74,9 +74,8 @@ class Collector:
 
     def _note(self, number: int, version: Version) -> None:
         files = version.files()
-        sizes = {(run.file, run.section): run.bytes for run in version.every()}
-        self._new_bytes += sum(size for (file, _), size in sizes.items() if file not in self._last)
-        self._needed_bytes = sum(sizes.values())
+        self._new_bytes += sum(run.bytes for run in version.every() if run.file not in self._last)
+        self._needed_bytes = sum(run.bytes for run in version.every())
         self._kept[number] = self._last = files
         self._checkpoints -= 1
         much = self._new_bytes >= max(_COLLECT_BYTES, self._needed_bytes // 4)

@@ -353,7 +353,9 @@ class Coordinator(CatalogStatements):
         self.arrivals.sealed(self._intake, epoch, self.durable_epoch)
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self._buffered.sealed(epoch, [*runs, *outputs, *driver_runs])
-        self.version = version.forget(epoch - self.settings.history_epochs)
+        read_from = self.catalog.read_from
+        inner = current.tables.keys() - read_from if read_from is not None else frozenset()
+        self.version = version.forget(epoch - self.settings.history_epochs, inner)
         self._evict()
         self._not_begun.clear()
         self._settle(failures)

@@ -49,6 +49,17 @@ class KeyColumn:
         return (0xFE + value, 0xFE + null) if self.descending else (value, null)
 
 
+_STRINGS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+_WIDTHS = {
+    **{t.id: t.bit_width // 8 for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32())},
+    **{t.id: t.bit_width // 8 for t in (pa.float32(), pa.float64(), pa.duration("us"), pa.decimal128(1))},
+    **{t.id: -1 for t in _STRINGS},
+    pa.bool_().id: 1,
+    pa.null().id: 0,
+}
+"""By the number of a type, whatever its parameters."""
+
+
 def is_nested(type_: pa.DataType) -> bool:
     """Whether values are arrays, structs or maps."""
     return bool(pa.types.is_list(type_) or pa.types.is_struct(type_) or pa.types.is_map(type_))
@@ -56,12 +67,7 @@ def is_nested(type_: pa.DataType) -> bool:
 
 def is_bytes(type_: pa.DataType) -> bool:
     """Whether values are strings of bytes (string, binary, and the large ones)."""
-    return bool(
-        pa.types.is_string(type_)
-        or pa.types.is_binary(type_)
-        or pa.types.is_large_string(type_)
-        or pa.types.is_large_binary(type_)
-    )
+    return _WIDTHS.get(type_.id) == -1
 
 
 def body_width(type_: pa.DataType) -> int:
@@ -72,18 +78,11 @@ def body_width(type_: pa.DataType) -> int:
     TidemillError
         TM1101 for a type that cannot be part of a key.
     """
-    if pa.types.is_boolean(type_):
-        return 1
-    if pa.types.is_signed_integer(type_) or type_ in (pa.float32(), pa.float64(), pa.date32()):
-        return int(type_.bit_width) // 8
-    if (pa.types.is_timestamp(type_) and type_.unit == "us") or pa.types.is_duration(type_):
+    width = _WIDTHS.get(type_.id)
+    if width is not None:
+        return width
+    if pa.types.is_timestamp(type_) and type_.unit == "us":
         return 8
-    if pa.types.is_decimal128(type_):
-        return 16
-    if pa.types.is_null(type_):
-        return 0
-    if is_bytes(type_):
-        return -1
     if is_nested(type_) and all(body_width(type_.field(i).type) >= -2 for i in range(type_.num_fields)):
         return -2
     raise TidemillError(

@@ -35,7 +35,10 @@ def merge_chunks(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool, 
         part = left.pop()
         if not part:
             continue
-        if sum(map(run_bytes, part)) > target_bytes or sum(run.nbytes for run in part) > target_bytes:
+        sizes = list(map(run_bytes, part))
+        if sum(sizes) <= target_bytes:  # else nothing of files is read for it
+            sizes = [run.nbytes if isinstance(run, Mapped) else size for run, size in zip(part, sizes, strict=True)]
+        if sum(sizes) > target_bytes:
             before, behind = _cut(part)
             if before and behind:
                 left += [behind, before]

@@ -94,11 +94,14 @@ def select(order: Ints, starts: Ints, keep: Bools) -> tuple[Ints, Ints]:
     return rows[:at].copy(), bounds[: segments + 1].copy()
 
 
+_SUMMED = {np.int64: pa.int64().id, np.float64: pa.float64().id}
+
+
 def summable(array: pa.Array[Any], dtype: type[np.int64] | type[np.float64]) -> np.ndarray:
     """A column without NULLs of just that type as NumPy, zero copy."""
     if array.null_count:
         raise ValueError(f"{array.null_count} NULLs in a column that is summed")
-    if array.type != pa.from_numpy_dtype(np.dtype(dtype)):
+    if array.type.id != _SUMMED[dtype]:
         raise TypeError(f"a column of {array.type} is summed as {dtype.__name__}")
     return fixed(array, dtype)  # type: ignore[no-any-return]
 

@@ -46,7 +46,7 @@ class Rows:
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.keys.offsets) - 1
 
     @property
     def nbytes(self) -> int:

@@ -266,7 +266,9 @@ class RunStore:
         found = []
         for run in table_runs:
             rows = self.open(run)
-            start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
+            first, end = run.keys
+            start = 0 if low <= first else lookup.lower_bound(rows, low)
+            stop = len(rows) if end <= high else lookup.lower_bound(rows, high)
             if start < stop:
                 found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidemill.state.versions.version import Run, Version, in_order
+from tidemill.state.versions.version import Run, Version, as_removed, in_order
 
 MOST_GENERATIONS = 96
 """Visible generations of young runs that a table has at most because merges are left out: readers of a manifest open
@@ -39,10 +39,11 @@ def unmerged(version: Version, most_bytes: int) -> Version:
         for (added, low, high), runs in outputs.items():
             if not any(r.is_durable or r.spans for r in runs):
                 merges.append((added, table, (low, high), runs))
-    changed: dict[str, _Table] = {}
+    sealed: dict[str, set[int]] = {}
+    for added, table, _, _ in merges:
+        sealed.setdefault(table, set()).add(added)
+    changed = {table: _Table(version, table, epochs) for table, epochs in sealed.items()}
     for added, table, epochs, runs in sorted(merges, key=lambda merge: -merge[0]):
-        if table not in changed:
-            changed[table] = _Table(version, table)
         most_bytes -= changed[table].leave_out(added, epochs, runs, most_bytes)
     tables, retired = dict(version.tables), dict(version.retired)
     for table, found in changed.items():
@@ -56,17 +57,25 @@ def unmerged(version: Version, most_bytes: int) -> Version:
 
 
 class _Table:
-    """The runs of a table, by file and section, from which merges are taken out."""
+    """The runs of a table, from which merges are taken out.
 
-    def __init__(self, version: Version, table: str) -> None:
-        retired, visible = version.retired.get(table, ()), version.runs(table)
-        self._runs = {_name(r): r for r in (*retired, *visible)}
-        self._ends = {name: r.removed for name, r in self._runs.items()}
-        """When each run that is left is removed."""
-        self._generations = _generations(visible)
+    Parameters
+    ----------
+    sealed : set of int
+        The epochs at which merges were sealed that may be left out.
+    """
+
+    def __init__(self, version: Version, table: str, sealed: set[int]) -> None:
+        self._retired, self._visible = version.retired.get(table, ()), version.runs(table)
+        self._gone: set[int] = set()
+        """Runs that are left out, by identity."""
+        self._back: dict[int, tuple[Run, int | None]] = {}
+        """Inputs that are there instead, by identity, and when they are removed now."""
+        self._generations = _generations(self._visible)
         self._removed: dict[int | None, list[Run]] = {}
-        for run in (*retired, *version.held.get(table, ())):
-            self._removed.setdefault(run.removed, []).append(run)
+        for run in (*self._retired, *version.held.get(table, ())):
+            if run.removed in sealed:
+                self._removed.setdefault(run.removed, []).append(run)
 
     def leave_out(self, added: int, epochs: tuple[int, int], outputs: Sequence[Run], most_bytes: int) -> int:
         """Put the inputs of a merge in the place of its outputs, if they have no more bytes.
@@ -75,9 +84,9 @@ class _Table:
         where the merge stays.
         """
         inputs = [r for r in self._removed.get(added, ()) if r.was_merged(added, epochs)]
-        removed = self._ends[_name(outputs[0])]
+        removed = self._end(outputs[0])
         # Where rows expire, runs may have been dropped that were no inputs; these and merges of such tables have spans.
-        if not inputs or any(r.spans for r in inputs) or any(self._ends[_name(r)] != removed for r in outputs):
+        if not inputs or any(r.spans for r in inputs) or any(self._end(r) != removed for r in outputs):
             return 0
         size = max(sum(r.bytes for r in outputs), sum(r.bytes for r in inputs))
         if size > most_bytes:
@@ -88,23 +97,26 @@ class _Table:
                 return 0
             self._generations = generations
         for run in outputs:
-            del self._ends[_name(run)]
+            self._gone.add(id(run))
+            self._back.pop(id(run), None)
         for run in inputs:
-            name = _name(run)
-            self._runs[name], self._ends[name] = run, removed
+            self._gone.add(id(run))  # from where it was
+            self._back[id(run)] = run, removed
         return size
+
+    def _end(self, run: Run) -> int | None:
+        """When a run is removed now."""
+        return self._back[id(run)][1] if id(run) in self._back else run.removed
 
     def visible(self) -> tuple[Run, ...]:
         """The runs that are left and visible."""
-        return in_order(self._runs[name].until(None) for name, end in self._ends.items() if end is None)
+        back = (run.until(None) for run, end in self._back.values() if end is None)
+        return in_order((*(r for r in self._visible if id(r) not in self._gone), *back))
 
     def retired(self) -> tuple[Run, ...]:
         """The other ones that are left."""
-        return tuple(self._runs[name].until(end) for name, end in self._ends.items() if end is not None)
-
-
-def _name(run: Run) -> tuple[str, int]:
-    return run.file, run.section
+        back = (run.until(end) for run, end in self._back.values() if end is not None)
+        return as_removed((*(r for r in self._retired if id(r) not in self._gone), *back))
 
 
 def _generations(runs: Iterable[Run]) -> int:

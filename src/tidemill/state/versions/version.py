@@ -6,7 +6,8 @@ and removes its inputs at one epoch, so earlier epochs stay readable for as long
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import bisect
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -104,7 +105,9 @@ class Version:
     ``tables`` are the runs visible at the newest epoch, oldest changes first; ``retired`` those that only older
     epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change; of the
     visible runs that hold a key one is of each level at most, level 0 apart, where their epochs differ or values of the
-    key are combined in any order: a task may store a row that another task of its epoch stores.
+    key are combined in any order: a task may store a row that another task of its epoch stores. Retired runs are in the
+    order in which they were removed. History may have a hundred times as many runs as an epoch writes, so what an epoch
+    does not change is not copied.
     """
 
     epoch: int
@@ -156,26 +159,25 @@ class Version:
         """
         given = list(swaps)
         number = {(r.table, r.file, r.section): i for i, swap in enumerate(given) for r in swap.old}
+        files = {r.file for swap in given for r in swap.old}
         here: list[list[Run]] = [[] for _ in given]
         concerned = {swap.old[0].table for swap in given}
         for table in concerned:
             for run in (*self._all(table), *self.held.get(table, ())):
-                at = number.get((table, run.file, run.section))
-                if at is not None:
+                if run.file in files and (at := number.get((table, run.file, run.section))) is not None:
                     here[at].append(run)
         tables, retired, held = dict(self.tables), dict(self.retired), dict(self.held)
         done = {i for i, (s, runs) in enumerate(zip(given, here)) if _alike(runs) and len(runs) == len(s.old)}
-        for table in concerned:
-            for kept in (tables, retired, held):
-                runs = kept.get(table, ())
-                kept[table] = tuple(r for r in runs if number.get((table, r.file, r.section)) not in done)
+        replacing: dict[int, list[Run]] = {}
         for i in sorted(done):
-            removed, table = here[i][0].removed, given[i].old[0].table
-            kept = tables if removed is None else retired
-            if any(r is here[i][0] for r in self.held.get(table, ())):
-                kept = held
-            new = (r.until(removed) for r in given[i].new if r.rows)
-            kept[table] = in_order((*kept[table], *new))
+            first = here[i][0]
+            replacing.update((id(r), []) for r in here[i])
+            replacing[id(first)] = [r.until(first.removed) for r in given[i].new if r.rows]
+        for table in concerned:
+            for kept, order in ((tables, in_order), (retired, as_removed), (held, in_order)):
+                runs = kept.get(table, ())
+                if any(id(r) in replacing for r in runs):
+                    kept[table] = order(new for r in runs for new in replacing.get(id(r), (r,)))
         merged = {s.old[0].table for s in given if s.old[0].added != s.old[0].epoch_high}
         for table in merged & held.keys():  # what became durable may be a merge, whose inputs are not needed any more
             held[table] = _held(held[table], (*retired.get(table, ()), *tables.get(table, ())))
@@ -187,23 +189,28 @@ class Version:
             {t: runs for t, runs in held.items() if runs},
         )
 
-    def forget(self, horizon: int) -> Version:
+    def forget(self, horizon: int, without_history: Collection[str] = ()) -> Version:
         """The version without runs that are visible at no epoch from ``horizon`` on.
 
         The inputs of young merges that are not durable are held as long as these are kept: a manifest has them instead
         (:mod:`tidemill.state.versions.unmerged`).
+
+        Parameters
+        ----------
+        without_history : collection of str
+            Tables that are not read at earlier epochs: of these the visible runs are left alone.
         """
-        if horizon <= self.horizon:
-            return self
         retired, held = {}, dict(self.held)
         for table, runs in self.retired.items():
-            kept = tuple(r for r in runs if r.removed is None or r.removed > horizon)
+            whole = table in without_history
+            at = len(runs) if whole else bisect.bisect_right(runs, horizon, key=_removed)
+            kept = runs[at:]  # the same object where all are kept
             if kept:
                 retired[table] = kept
-            if len(kept) < len(runs):
-                gone = (r for r in runs if r.removed is not None and r.removed <= horizon)
-                held[table] = _held((*gone, *held.get(table, ())), (*kept, *self.runs(table)))
-        return Version(self.epoch, self.tables, horizon, retired, {t: runs for t, runs in held.items() if runs})
+            if at:
+                held[table] = _held((*runs[:at], *held.get(table, ())), (*kept, *self.runs(table)))
+        held = {t: runs for t, runs in held.items() if runs}
+        return Version(self.epoch, self.tables, max(horizon, self.horizon), retired, held)
 
     def drop(self, tables: Iterable[str]) -> Version:
         """The version without some tables."""
@@ -253,7 +260,7 @@ class Version:
         for table, stored in data["tables"].items():
             runs = [_levelled(Run(table, names[r[0]], *r[1:10]), *r[10:]) for r in stored]
             tables[table] = tuple(r for r in runs if r.removed is None)
-            retired[table] = tuple(r for r in runs if r.removed is not None)
+            retired[table] = as_removed(r for r in runs if r.removed is not None)
         return Version(
             data["epoch"],
             {t: runs for t, runs in tables.items() if runs},
@@ -304,6 +311,12 @@ def _epochs(run: Run) -> tuple[int, int]:
     return run.epoch_low, run.epoch_high
 
 
+def _removed(run: Run) -> int:
+    """The epoch from which on a retired run is not visible."""
+    assert run.removed is not None, run
+    return run.removed
+
+
 def _alike(runs: Sequence[Run]) -> bool:
     """Whether the runs are visible at the same epochs."""
     return len({r.removed for r in runs}) == 1
@@ -320,3 +333,8 @@ def _levelled(run: Run, level: int = 0, low: str = "", high: str = "", spans: Se
 def in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Oldest changes of any key first: deeper levels, each by key, then those of level 0 by epoch."""
     return tuple(sorted(runs, key=lambda r: (-r.level, r.low if r.level else b"", r.epoch_high, r.epoch_low)))
+
+
+def as_removed(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Retired runs in the order in which they were removed."""
+    return tuple(sorted(runs, key=_removed))
