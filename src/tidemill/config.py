@@ -47,8 +47,9 @@ class Settings:
         the other side of a join, is a small table: in epochs in which it does not change, the other side is looked up
         in it without an exchange. 0 for only the tables with the option ``broadcast 'true'``.
     checkpoint_seconds : float
-        Time between the beginnings of two checkpoints; longer where one takes more than an eighth of it in processor
-        time of the mill's process. After a crash, the input of epochs since the last one is read again.
+        Time between the beginnings of two checkpoints. Where that is longer, and this is not 0: eight times the
+        processor time that the first of them takes in the mill's process, but no more than ten seconds. After a crash,
+        the input of epochs since the last one is read again.
     checkpoint_epochs : int
         A checkpoint also begins when so many epochs have been sealed since the last one began. 0 for time alone.
     checkpoint_bytes : int

@@ -390,7 +390,8 @@ class Catalog:
     def read_from(self) -> frozenset[str] | None:
         """The state tables that views are read from, former ones too, and the errors and kept rows of tables.
 
-        Earlier epochs are read from these alone. None where the plan of a view is not known.
+        Earlier epochs are read from these alone, so that other state needs no history. None where the plan of a view is
+        not known, such as one that is paused in a root of an older format: then all state keeps history.
         """
         from tidemill.plan.lowering.kept.kept_tables import kept_rows_plan
 

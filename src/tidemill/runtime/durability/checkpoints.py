@@ -38,9 +38,9 @@ class Sealed:
     left_out: int = 0
 
 
-_REST = 8
-"""A checkpoint is followed by a pause that is so many times the processor time that it took in this process, if that is
-longer than usual: epochs need the interpreter, too."""
+_REST, _LONGEST_REST_SECONDS = 8, 10.0
+"""The next checkpoint begins at least so many times the processor time of this one after it, since epochs need the
+interpreter, too; but not later than so many seconds for that reason."""
 _NOTE_SECONDS = 0.1
 """The shortest time between two notes, in the buffer, of what is sealed."""
 
@@ -59,7 +59,8 @@ class Checkpoints:
     ----------
     seconds, epochs : float, int
         A checkpoint begins when so much time, or so many epochs, have passed since the last one began; 0 epochs for
-        time alone.
+        time alone. With seconds above 0 the time is at least eight times the processor time that the last one took in
+        this process, up to ten seconds.
     upload : callable
         Uploads the runs that a version has only in buffers, for the checkpoint of a number, and writes some durable
         ones again.
@@ -237,7 +238,7 @@ class Checkpoints:
             error = self._write(sealed)
             with self._condition:
                 self._busy = False
-                self._rest = _REST * (time.thread_time() - began) if self._seconds else 0.0
+                self._rest = min(_REST * (time.thread_time() - began), _LONGEST_REST_SECONDS) if self._seconds else 0.0
                 self._error = error
                 self._failures = 0 if error is None else self._failures + 1
                 if error is not None and error.message() not in self._warnings:

@@ -349,13 +349,13 @@ class Coordinator(CatalogStatements):
         runs = [written for report in run.reports for written in report.runs if written.table in allowed]
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
+        read_from = self.catalog.read_from
+        newest_only = current.tables.keys() - read_from if read_from is not None else frozenset()
         driver_runs = self._intake.apply(run.results, epoch)
         self.arrivals.sealed(self._intake, epoch, self.durable_epoch)
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self._buffered.sealed(epoch, [*runs, *outputs, *driver_runs])
-        read_from = self.catalog.read_from
-        inner = current.tables.keys() - read_from if read_from is not None else frozenset()
-        self.version = version.forget(epoch - self.settings.history_epochs, inner)
+        self.version = version.forget(epoch - self.settings.history_epochs, newest_only)
         self._evict()
         self._not_begun.clear()
         self._settle(failures)

@@ -57,7 +57,7 @@ _WIDTHS = {
     pa.bool_().id: 1,
     pa.null().id: 0,
 }
-"""By the number of a type, whatever its parameters."""
+"""What :func:`body_width` says of types, by their numbers. Of timestamps it depends on the unit."""
 
 
 def is_nested(type_: pa.DataType) -> bool:

@@ -40,15 +40,15 @@ def to_move(version: Version, sizes: Mapping[str, int], settled: Collection[str]
         earlier epochs see, which goes soon anyway, or one of a level: these have objects of their own, and compaction
         may move them to another level meanwhile.
     """
-    here = [run for run in version.every() if run.file in sizes]
-    present = sum(sizes[file] for file in {run.file for run in here})
-    excess = present - 2 * sum(run.bytes for run in here) - LEAST_BYTES
+    present = [run for run in version.every() if run.file in sizes]
+    excess = sum(sizes[file] for file in {run.file for run in present})
+    excess -= 2 * sum(run.bytes for run in present) + LEAST_BYTES
     if excess <= 0:
         return []
     runs: dict[str, list[Run]] = defaultdict(list)
-    for run in here:
+    for run in present:
         runs[run.file].append(run)
-    needed = {file: sum(run.bytes for run in its) for file, its in runs.items()}
+    needed = {file: sum(run.bytes for run in here) for file, here in runs.items()}
     found: list[Run] = []
     left = MOST_BYTES
     for file in sorted(runs, key=lambda f: (needed[f] / max(1, sizes[f]), f)):

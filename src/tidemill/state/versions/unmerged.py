@@ -67,10 +67,11 @@ class _Table:
 
     def __init__(self, version: Version, table: str, sealed: set[int]) -> None:
         self._retired, self._visible = version.retired.get(table, ()), version.runs(table)
+        # Both by the identity of objects of the version, which live as long as this.
         self._gone: set[int] = set()
-        """Runs that are left out, by identity."""
+        """Runs that are not where they were."""
         self._back: dict[int, tuple[Run, int | None]] = {}
-        """Inputs that are there instead, by identity, and when they are removed now."""
+        """Inputs that are there instead of their merges, and when they are removed now."""
         self._generations = _generations(self._visible)
         self._removed: dict[int | None, list[Run]] = {}
         for run in (*self._retired, *version.held.get(table, ())):
@@ -100,7 +101,7 @@ class _Table:
             self._gone.add(id(run))
             self._back.pop(id(run), None)
         for run in inputs:
-            self._gone.add(id(run))  # from where it was
+            self._gone.add(id(run))
             self._back[id(run)] = run, removed
         return size
 

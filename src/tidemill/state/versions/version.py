@@ -106,14 +106,15 @@ class Version:
     epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change; of the
     visible runs that hold a key one is of each level at most, level 0 apart, where their epochs differ or values of the
     key are combined in any order: a task may store a row that another task of its epoch stores. Retired runs are in the
-    order in which they were removed. History may have a hundred times as many runs as an epoch writes, so what an epoch
-    does not change is not copied.
+    order in which they were removed.
     """
+
+    # History may have a hundred times as many runs as an epoch writes, so what an epoch does not change is not copied.
 
     epoch: int
     tables: Mapping[str, tuple[Run, ...]]
     horizon: int = 0
-    """The oldest epoch that can still be read."""
+    """The oldest epoch that can still be read, of tables that keep history (:meth:`forget`)."""
     retired: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     held: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     """Inputs of young merges that are not durable, which no epoch sees that can be read."""
@@ -124,13 +125,16 @@ class Version:
         return Version(0, {})
 
     def runs(self, table: str, epoch: int | None = None) -> tuple[Run, ...]:
-        """Runs of a table visible at an epoch (default: the newest), oldest changes first."""
+        """Runs of a table visible at an epoch (default: the newest), oldest changes first.
+
+        At earlier epochs only tables that keep history have all that they had.
+        """
         if epoch is None or epoch >= self.epoch:
             return self.tables.get(table, ())
         return in_order(r for r in self._all(table) if r.visible(epoch))
 
     def changes(self, table: str, epoch: int) -> tuple[Run, ...]:
-        """Runs that hold exactly the changes of one epoch, whether or not compacted away since."""
+        """Runs with exactly the changes of one epoch, whether or not compacted since; of a table that keeps history."""
         return in_order(r for r in self._all(table) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
 
     def seal(self, epoch: int, new: Iterable[Run], removed: Iterable[Run] = ()) -> Version:
@@ -198,7 +202,7 @@ class Version:
         Parameters
         ----------
         without_history : collection of str
-            Tables that are not read at earlier epochs: of these the visible runs are left alone.
+            Tables that are read at the newest epoch only: of these nothing but the visible runs stays.
         """
         retired, held = {}, dict(self.held)
         for table, runs in self.retired.items():
