@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -278,6 +279,52 @@ def test_a_run_is_the_same_object_when_it_is_opened_again(store: RunStore) -> No
     store.let_go()
     with pytest.raises(TidemillError, match="TM1018"):
         store.open_range([run], 0, VNODES)
+
+
+def test_ranges_have_the_runs_of_their_version(store: RunStore, seed: int) -> None:
+    """Whatever was opened before: runs come and go, files are deleted and let go, other ranges are read between."""
+    chance = random.Random(seed)
+    runs: tuple[Run, ...] = ()
+    keys: dict[str, list[int]] = {}
+    for epoch in range(1, 60):
+        if chance.random() < 0.7:
+            keys_of = sorted(chance.sample(range(3000), chance.choice((1, 200))))
+            (run,) = store.write(epoch, [("t", rows_of(*keys_of), SUM)], "0-0")
+            keys[run.file] = keys_of
+            runs = (*runs, run)
+        for run in [run for run in runs if chance.random() < 0.1]:
+            runs = tuple(r for r in runs if r is not run)
+            if chance.random() < 0.5:
+                store.path(run.file).unlink()
+        if chance.random() < 0.3:
+            store.let_go(chance.choice((None, {run.file for run in runs}, set())))
+        if chance.random() < 0.2:
+            runs = tuple(replace(run, level=0) for run in runs)  # other objects that say the same
+        for low, high in ((0, VNODES), (3, 50)):
+            expected = [
+                [k for k in key_bytes([rows_of(*keys[r.file])]) if low <= int.from_bytes(k[:2], "big") < high]
+                for r in runs
+            ]
+            found = [key_bytes([rows]) for rows in store.open_range(runs, low, high)]
+            assert found == [some for some in expected if some], f"seed {seed}, epoch {epoch}"
+
+
+def test_a_damaged_file_is_read_again_when_it_has_been_mended(store: RunStore) -> None:
+    """Also by a version that has been read before."""
+    (run,) = store.write(1, [("t", rows_of(*range(9000)), SUM)], "0-0")
+    runs = (run,)
+    path, content = store.path(run.file), store.path(run.file).read_bytes()
+    at = len(content) // 4
+    path.unlink()
+    path.write_bytes(content[:at] + bytes(byte ^ 1 for byte in content[at : at + 64]) + content[at + 64 :])
+    (opened,) = store.open_range(runs, 0, VNODES)
+    with pytest.raises(TidemillError, match="fail their checksum"):
+        _ = opened.keys, opened.values
+    path.unlink()
+    path.write_bytes(content)
+    (mended,) = store.open_range(runs, 0, VNODES)
+    assert mended.keys.to_arrow().to_pylist() == rows_of(*range(9000)).keys.to_arrow().to_pylist()
+    assert mended.values[0].to_pylist() == [1] * 9000
 
 
 def test_many_files_are_let_go_at_once(store: RunStore) -> None:

@@ -48,6 +48,7 @@ from tidemill.runtime.job.resident_host import (
     Named,
     SuperstepRequest,
 )
+from tidemill.runtime.job.sent_tables import SentTables, TableChanges
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work
 from tidemill.runtime.spark.messages import LostError, receive, send
 from tidemill.runtime.spark.resident_slots import Look, ResidentSlots
@@ -121,7 +122,7 @@ class ResidentEpochs:
         if not tasks:
             return self._jobs.run(plan, supersteps, work)
         try:
-            reports = _run(tasks, plan, programs, supersteps, work)
+            reports = _run(tasks, self._shared.sent, plan, programs, supersteps, work)
         except (LostError, _FailedError) as error:
             stage.forget(tasks)  # those that live connect again
             if len(programs) > 1:
@@ -213,6 +214,8 @@ class SharedStage:
         None while there is no slot for one, and while one ends.
     failure : str or None
         Why tasks are missing, where the last stage has failed.
+    sent : SentTables
+        What tasks know.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -226,6 +229,7 @@ class SharedStage:
         self._missing_since = time.monotonic()
         self.stage: ResidentStage | None = None
         self.failure: str | None = None
+        self.sent = SentTables()
 
     def add(self, user: ResidentEpochs, look: Look) -> None:
         """Have a user, perhaps one that needs more tasks: :meth:`newest` begins the stage for it."""
@@ -358,6 +362,7 @@ class _FailedError(Exception):
 
 def _run(
     tasks: Sequence[socket.socket],
+    sent: SentTables,
     plan: EpochPlan,
     programs: Sequence[Program],
     supersteps: int,
@@ -372,9 +377,9 @@ def _run(
     """
     if plan.partitions == 1:
         asked = [EpochRequest(_named(plan, p), supersteps, _work_of(p, work[0])) for p in programs]
-        answers = _asked(tasks, EPOCH, asked, programs)
+        answers = _asked(tasks, sent, EPOCH, asked, programs)
     else:
-        answers = _exchanged(tasks, _named(plan, programs[0]), supersteps, work, programs[0])
+        answers = _exchanged(tasks, sent, _named(plan, programs[0]), supersteps, work, programs[0])
     reports = [_report(data) for kind, body in answers if kind == REPORTS for data in pickle.loads(body)]
     if len(programs) > 1 and not any(report.error for report in reports):
         _read_once(reports)
@@ -418,13 +423,18 @@ def _read_once(reports: Iterable[TaskReport]) -> None:
 
 
 def _exchanged(
-    tasks: Sequence[socket.socket], plan: EpochPlan, supersteps: int, work: Sequence[Work], program: Program
+    tasks: Sequence[socket.socket],
+    sent: SentTables,
+    plan: EpochPlan,
+    supersteps: int,
+    work: Sequence[Work],
+    program: Program,
 ) -> list[tuple[bytes, bytearray]]:
     """The answers to the last superstep of an epoch of several partitions."""
     programs = [program] * plan.partitions
     requests = [SuperstepRequest(plan, 0, supersteps == 1, i, share, ()) for i, share in enumerate(work)]
     for depth in range(1, supersteps):
-        answers = _asked(tasks, SUPERSTEP, requests, programs)
+        answers = _asked(tasks, sent, SUPERSTEP, requests, programs)
         slices: list[list[Slices]] = [[] for _ in range(plan.partitions)]
         for kind, body in answers:
             assert kind == OUTPUT
@@ -432,7 +442,7 @@ def _exchanged(
                 slices[target % plan.partitions].append(found)
         last = depth == supersteps - 1
         requests = [SuperstepRequest(plan, depth, last, i, None, tuple(some)) for i, some in enumerate(slices)]
-    found = _asked(tasks, SUPERSTEP, requests, programs)
+    found = _asked(tasks, sent, SUPERSTEP, requests, programs)
     for task in tasks:
         with suppress(LostError):  # it has answered
             send(task, OVER)
@@ -447,6 +457,7 @@ def _report(data: bytes) -> TaskReport:
 
 def _asked(
     tasks: Sequence[socket.socket],
+    sent: SentTables,
     kind: bytes,
     requests: Sequence[EpochRequest | SuperstepRequest],
     programs: Sequence[Program],
@@ -458,11 +469,17 @@ def _asked(
     answers = []
     for at in range(0, len(requests), len(tasks)):
         some = requests[at : at + len(tasks)]
-        asked = [(task, pickle.dumps(request, protocol=5)) for task, request in zip(tasks, some)]
+        asked = [
+            (task, _packed(request, sent.changes(task, request.plan.tables))) for task, request in zip(tasks, some)
+        ]
         for task, body in asked:
             send(task, kind, body)
         answers += _answered(kind, asked, programs[at:])
     return answers
+
+
+def _packed(request: EpochRequest | SuperstepRequest, changes: TableChanges) -> bytes:
+    return pickle.dumps(replace(request, plan=replace(request.plan, tables={}), changes=changes), protocol=5)
 
 
 def _answered(

@@ -17,12 +17,13 @@ import select
 import socket
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.serializers import CPickleSerializer
 
 from tidemill.runtime.job.exchange_file import ExchangeFile, Slices
 from tidemill.runtime.job.exchange_server import Exchange, ExchangeServer
+from tidemill.runtime.job.sent_tables import TableChanges
 from tidemill.runtime.job.superstep import (
     EpochPlan,
     Record,
@@ -34,6 +35,7 @@ from tidemill.runtime.job.superstep import (
 from tidemill.runtime.spark.messages import receive, send
 from tidemill.runtime.spark.task_place import this_place
 from tidemill.state.store.store import RunStore
+from tidemill.state.versions.version import Run
 from tidemill.task.program import Program
 
 EPOCH, SUPERSTEP, PROGRAM, OVER = b"E", b"S", b"P", b"C"
@@ -67,16 +69,20 @@ class _Known:
 
 @dataclass(frozen=True)
 class EpochRequest:
-    """All supersteps of an epoch of one partition."""
+    """All supersteps of an epoch of one partition. It is sent with ``changes`` instead of the tables of the plan."""
 
     plan: EpochPlan
     supersteps: int
     work: Work
+    changes: TableChanges = field(default_factory=TableChanges)
 
 
 @dataclass(frozen=True)
 class SuperstepRequest:
-    """One partition of one superstep. The last one gives reports, the others output for the next one."""
+    """One partition of one superstep. The last one gives reports, the others output for the next one.
+
+    It is sent as :class:`EpochRequest`.
+    """
 
     plan: EpochPlan
     depth: int
@@ -84,6 +90,7 @@ class SuperstepRequest:
     partition: int
     work: Work | None
     slices: tuple[Slices, ...]
+    changes: TableChanges = field(default_factory=TableChanges)
 
 
 class EpochHost:
@@ -100,6 +107,8 @@ class EpochHost:
         self._programs: dict[str, Program] = {}
         self._files: dict[tuple[int, int], ExchangeFile] = {}
         """By depth and partition."""
+        self._tables: dict[str, tuple[Run, ...]] = {}
+        """Those of the last request of this connection."""
         self._here = ""
         """The address of this host, as the mill sees it."""
         self._exchange: Exchange | None = None
@@ -111,6 +120,7 @@ class EpochHost:
         """Answer requests until the connection ends."""
         if self._secret:
             self._here = connection.getsockname()[0]
+        self._tables = {}
         try:
             while True:
                 if self._store is not None and not select.select([connection], [], [], _IDLE_SECONDS)[0]:
@@ -142,7 +152,8 @@ class EpochHost:
         if program is None:
             return UNKNOWN, b""
         self._programs[named.fingerprint] = program  # the last one to be forgotten
-        plan = replace(request.plan, program=_Known(program))
+        self._tables = request.changes.made(self._tables)
+        plan = replace(request.plan, program=_Known(program), tables=self._tables)
         self._store = plan.store
         if isinstance(request, EpochRequest):
             return REPORTS, _pickled(list(all_supersteps(plan, request.supersteps, request.work)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,7 @@ from tidemill.state.runs.flat_columns import (
     word_at,
 )
 from tidemill.state.runs.level import check_hits
+from tidemill.state.runs.level_table import level_table
 from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.places import Hits, rows_at, run_at, runs_at
 
@@ -146,7 +147,7 @@ def _found(hits: Hits, found: Bools, spans: Ints) -> None:
 
 
 def combine_hits(
-    runs: Sequence[Rows], hits: Hits, ops: Sequence[MergeOp], drop_zero: bool
+    runs: Sequence[Rows], hits: Hits, ops: Sequence[MergeOp], drop_zero: bool, groups: Sequence[range] = ()
 ) -> tuple[Bools, tuple[pa.Array[Any], ...]]:
     """Whether each probe was found, and its combined values: where not, 0 for sums, else NULL.
 
@@ -160,11 +161,13 @@ def combine_hits(
         How to combine the values of a key that several runs have.
     drop_zero : bool
         Whether a key whose first value, an int64 ``SUM``, is 0 after combining counts as not found.
+    groups : sequence of range
+        The groups that were searched together, those of several runs at least.
     """
     probes = hits.shape[1]
     found, spans = np.empty(probes, np.bool_), np.empty((len(runs), 3), np.int64)
     _found(hits, found, spans)
-    values = _Values(runs, hits, found, spans)
+    values = _Values(runs, hits, found, spans, groups)
     if drop_zero and ops:
         check_weighted(ops)
         weights = values.ints(0)
@@ -183,38 +186,64 @@ class _Values:
 
     Parameters
     ----------
-    runs, hits, found
+    runs, hits, found, groups
         As of :func:`combine_hits`; ``found`` may become False where it was True.
     spans : np.ndarray
         What :func:`_found` writes.
     """
 
-    def __init__(self, runs: Sequence[Rows], hits: Hits, found: Bools, spans: Ints) -> None:
+    def __init__(
+        self, runs: Sequence[Rows], hits: Hits, found: Bools, spans: Ints, groups: Sequence[range] = ()
+    ) -> None:
         self._hits, self._found = hits, found
         self._types = runs[0].value_types()
         self._columns = np.zeros((len(runs), len(self._types), WIDTH), np.uint64)
         self._runs = np.flatnonzero(spans[:, 0] >= 0)
-        bodies, nested = {}, [at for at, type_ in enumerate(self._types) if not is_flat(type_)]
+        self._read_columns(runs, [group for group in groups if len(group) > 1])
+        nested = [at for at, type_ in enumerate(self._types) if not is_flat(type_)]
         parts: list[Sequence[pa.Array[Any]]] = []
-        for r in self._runs.tolist():
+        for r in self._runs.tolist() if nested else ():
             run = runs[r]
             if isinstance(run, Mapped):
-                self._columns[r] = run.flat_columns()
-                if not run.body.pages.complete:
-                    bodies[r] = run.body
-            else:
-                self._columns[r] = flat_columns(run.values)
-            if nested and isinstance(run, Mapped):
                 group, first, end = spans[r].tolist()
                 parts.append(run.nested_columns(hits[group, first:end]))
-            elif nested:
+            else:
                 parts.append([run.values[at] for at in nested])
-        if bodies:
-            check_hits(bodies, self._columns, hits)
         self._nested = dict(zip(nested, zip(*parts, strict=True))) if parts else {}
         """Columns of nested types with the arrays of the runs that have any probe."""
         self._newest: Ints | None = None
         self._several = False
+
+    def _read_columns(self, runs: Sequence[Rows], levels: Sequence[range]) -> None:
+        """Take the columns of the runs that have any probe, and check the values that were hit."""
+        numbers = np.full(len(runs), -1, np.int64)
+        tables: list[Words] = []
+        bodies: list[int] = []
+        had = self._runs
+        for level in levels:
+            first, end = np.searchsorted(had, (level.start, level.stop)).tolist()
+            if first == end:
+                continue
+            had = np.delete(had, np.s_[first:end])
+            found = level_table(cast("Sequence[Mapped]", runs[level.start : level.stop]))
+            self._columns[level.start : level.stop] = found.columns
+            numbers[level.start : level.stop] = np.arange(len(bodies), len(bodies) + len(level))
+            tables.append(found.bodies)
+            bodies += level
+        for r in had.tolist():
+            run = runs[r]
+            if not isinstance(run, Mapped):
+                self._columns[r] = flat_columns(run.values)
+                continue
+            self._columns[r] = run.flat_columns()
+            if not run.body.pages.complete:
+                numbers[r] = len(bodies)
+                tables.append(run.body.addresses[None])
+                bodies.append(r)
+        if bodies:
+            bad, page = check_hits(np.concatenate(tables), numbers, self._columns, self._hits)
+            if bad >= 0:
+                cast("Mapped", runs[bodies[bad]]).body.pages.require(page)
 
     def ints(self, at: int) -> Ints:
         """The sums of a column of int64."""

@@ -13,6 +13,7 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.hits import combine_hits
 from tidemill.state.merge.merge import MergeOp, Rows
 from tidemill.state.runs.level import keys_by_index, locate_by_index, ranges_by_index
+from tidemill.state.runs.level_table import level_table
 from tidemill.state.runs.mapped import Mapped, is_sparse
 from tidemill.state.runs.places import first_places, places_of_slices, rows_at, runs_at
 from tidemill.state.runs.searching import expand, locate_prefixes
@@ -87,13 +88,12 @@ class Level:
         self._first = group.start
         self._runs = cast("Sequence[Mapped]", runs[group.start : group.stop])
         self._bodies = [run.body for run in self._runs]
-        self._starts = np.array([run.start for run in self._runs])
-        self._stops = np.array([run.start + len(run) for run in self._runs])
+        self._table = level_table(self._runs)
 
     def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """The place among all runs of each probe (ascending and unique), -1 where absent."""
-        numbers, rows = locate_by_index(self._bodies, probes, hashes)
-        places_of_slices(rows, numbers, self._starts, self._stops, self._first)
+        numbers, rows = locate_by_index(self._bodies, self._table.bodies, probes, hashes)
+        places_of_slices(rows, numbers, self._table.starts, self._table.stops, self._first)
         return rows
 
     def ranges(self, lows: Keys, prefixes: Keys) -> tuple[Ints, Ints, Ints, Ints]:
@@ -110,9 +110,9 @@ class Level:
             int64[m] each, by run, then prefix, no range empty: the number of the run among all, the prefix, the first
             row in the run and the one after the last.
         """
-        numbers, owners, firsts, ends = ranges_by_index(self._bodies, lows, prefixes)
-        firsts = np.maximum(firsts, self._starts[numbers]) - self._starts[numbers]
-        ends = np.minimum(ends, self._stops[numbers]) - self._starts[numbers]
+        numbers, owners, firsts, ends = ranges_by_index(self._bodies, self._table.bodies, lows, prefixes)
+        starts, stops = self._table.starts[numbers], self._table.stops[numbers]
+        firsts, ends = np.maximum(firsts, starts) - starts, np.minimum(ends, stops) - starts
         kept = firsts < ends
         return numbers[kept] + self._first, owners[kept], firsts[kept], ends[kept]
 
@@ -144,6 +144,7 @@ class Level:
         starts = first_places(numbers) + firsts
         places = expand(starts, starts + ends - firsts)
         runs = runs_at(places)
-        keys = keys_by_index(self._bodies, runs, rows_at(places) + self._starts[runs])
+        keys = keys_by_index(self._bodies, self._table.bodies, runs, rows_at(places) + self._table.starts[runs])
         ops = [MergeOp.LAST] * len(self._runs[0].value_types())
-        return Rows(keys, combine_hits(self._runs, places[None], ops, drop_zero=False)[1])
+        whole = [range(len(self._runs))]
+        return Rows(keys, combine_hits(self._runs, places[None], ops, drop_zero=False, groups=whole)[1])

@@ -138,13 +138,13 @@ def get(
     hashes, groups = _Hashes(probes), groups_of(filled, len(probes))
     if len(groups) > 1 and len(probes) >= _MANY and all(op is MergeOp.LAST for op in ops):
         hits = _newest_first(filled, groups, probes, hashes)
-        return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
+        return combine_hits(filled, hits, ops, drop_zero and bool(value_types), groups)
     hits = np.empty((len(groups), len(probes)), np.int64)
     for g, group in enumerate(groups):
         hits[g] = _locate(filled, group, probes, hashes)
     if hits.size and hits.max() < 0:
         return _nothing(ops, value_types, len(probes))
-    return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
+    return combine_hits(filled, hits, ops, drop_zero and bool(value_types), groups)
 
 
 def _types(runs: Sequence[Rows], value_types: Sequence[pa.DataType] | None) -> Sequence[pa.DataType]:

@@ -129,6 +129,11 @@ def filter_words(table: Words, body: int) -> Any:
     return carray(as_pointer(table[body, _FILTER]), np.int64(table[body, _WORDS]), np.uint64)
 
 
+def have_filters(table: Words) -> bool:
+    """Whether any body has a filter."""
+    return bool(table[:, _WORDS].any())
+
+
 @inlined
 def check_filter(table: Words, body: int, hash_: Any) -> int:
     """Check what the filter of a body says of a hash; returns a corrupt page, -1 if there is none."""

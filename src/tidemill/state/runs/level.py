@@ -6,7 +6,7 @@ probes of different runs overlap, and there is no call for each run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from tidemill.state.runs.body import (
     fence_data,
     fence_offsets,
     filter_words,
+    have_filters,
     key_width,
     row_data,
     row_offsets,
@@ -138,13 +139,15 @@ def _check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple
     return -1, -1
 
 
-def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Words]) -> tuple[Ints, Ints]:
+def locate_by_index(runs: Sequence[Body], table: Words, probes: Keys, hashes: Callable[[], Words]) -> tuple[Ints, Ints]:
     """Where some keys are in runs whose ranges of keys are disjoint, searched by their indexes.
 
     Parameters
     ----------
     runs : sequence of Body
         At least one, ascending.
+    table : np.ndarray
+        uint64[runs, 25]: the runs as kernels take them.
     probes : Keys
         n keys, ascending and unique.
     hashes : callable
@@ -162,7 +165,6 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     TidemillError
         TM1011 when what was to be read is corrupt.
     """
-    table = np.stack([run.addresses for run in runs])
     bodies, blocks = _blocks(runs, table, probes, _filtering(runs, table, probes, hashes))
     rows = np.full(len(probes), -1, np.int64)
     bad, page = locate_within(table, bodies, blocks, probes.offsets, probes.data, rows)
@@ -171,24 +173,26 @@ def locate_by_index(runs: Sequence[Body], probes: Keys, hashes: Callable[[], Wor
     return bodies, rows
 
 
-def check_hits(bodies: Mapping[int, Body], columns: Flat, hits: Hits) -> None:
-    """Check the values of columns of flat types at places in some runs. TM1011 when one is corrupt.
+def check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple[int, int]:
+    """Check the values of columns of flat types at places in some runs.
 
     Parameters
     ----------
-    bodies : dict
-        By the number of a run its body; places in other runs are not checked.
+    table : np.ndarray
+        uint64[bodies, 25]: the bodies of the runs to be checked.
+    numbers : np.ndarray
+        int64[runs]: which body each run has, -1 where it is not to be checked.
     columns : np.ndarray
         uint64[runs, columns, 6]: the columns of all runs.
     hits : np.ndarray
         int64[groups, probes]: places, or -1.
+
+    Returns
+    -------
+    tuple of int
+        A body and a page of it that is corrupt; -1 and -1 if all is well.
     """
-    numbers = np.full(len(columns), -1, np.int64)
-    numbers[list(bodies)] = np.arange(len(bodies))
-    runs = list(bodies.values())
-    bad, page = _check_hits(np.stack([run.addresses for run in runs]), numbers, columns, hits)
-    if bad >= 0:
-        runs[bad].pages.require(page)
+    return _check_hits(table, numbers, columns, hits)
 
 
 def _blocks(runs: Sequence[Body], table: Words, probes: Keys, hashes: Words) -> tuple[Ints, Ints]:
@@ -201,7 +205,7 @@ def _blocks(runs: Sequence[Body], table: Words, probes: Keys, hashes: Words) -> 
 
 def _filtering(runs: Sequence[Body], table: Words, probes: Keys, hashes: Callable[[], Words]) -> Words:
     """The hashes if filters are worth using: they reject most of many probes, or these are few."""
-    if not any(run.has_filter for run in runs):
+    if not have_filters(table):
         return _NO_HASHES
     if len(probes) < FEW:
         return hashes()
@@ -308,13 +312,15 @@ def _gather_keys(table: Words, bodies: Ints, rows: Ints, ends: Ints, out: Bytes)
         at = ends[i]
 
 
-def ranges_by_index(runs: Sequence[Body], lows: Keys, prefixes: Keys) -> tuple[Ints, Ints, Ints, Ints]:
+def ranges_by_index(runs: Sequence[Body], table: Words, lows: Keys, prefixes: Keys) -> tuple[Ints, Ints, Ints, Ints]:
     """Ranges of rows with some prefixes in runs whose ranges of keys are disjoint, searched by their indexes.
 
     Parameters
     ----------
     runs : sequence of Body
         At least one, ascending.
+    table : np.ndarray
+        uint64[runs, 25]: the runs as kernels take them.
     lows, prefixes : Keys
         n keys each; prefixes are ascending and none is a prefix of another. The range of a prefix begins with the first
         key that is not less than its low.
@@ -329,7 +335,6 @@ def ranges_by_index(runs: Sequence[Body], lows: Keys, prefixes: Keys) -> tuple[I
     TidemillError
         TM1011 when what was to be read is corrupt.
     """
-    table = np.stack([run.addresses for run in runs])
     found = np.empty((len(prefixes) + len(runs), 4), np.int64)
     count, bad, page = _find_ranges(table, lows.offsets, lows.data, prefixes.offsets, prefixes.data, found)
     if bad >= 0:
@@ -338,9 +343,8 @@ def ranges_by_index(runs: Sequence[Body], lows: Keys, prefixes: Keys) -> tuple[I
     return numbers, owners, firsts, ends
 
 
-def keys_by_index(runs: Sequence[Body], numbers: Ints, rows: Ints) -> Keys:
+def keys_by_index(runs: Sequence[Body], table: Words, numbers: Ints, rows: Ints) -> Keys:
     """The keys of some rows, given the number of the run and the row in it; copied. TM1011 when one is corrupt."""
-    table = np.stack([run.addresses for run in runs])
     offsets = np.zeros(len(rows) + 1, np.int64)
     bad, page = _key_ends(table, numbers, rows, offsets[1:])
     if bad >= 0:

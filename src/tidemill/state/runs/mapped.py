@@ -7,6 +7,7 @@ blocks where a key can be.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ _CLOSE = 32
 """With at least one probe per so many rows searching from the probe before is faster than the index."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
+_serials = itertools.count(1)
 
 
 def is_sparse(probes: int, rows: int) -> bool:
@@ -48,13 +50,21 @@ def _search(keys: Keys, probes: Keys) -> Ints:
 
 
 class Mapped(Rows):
-    """Rows ``start`` to ``stop - 1`` of a section."""
+    """Rows ``start`` to ``stop - 1`` of a section.
+
+    Attributes
+    ----------
+    serial : int
+        No other object of this process has or had the same.
+    """
 
     body: Body
     start: int
+    serial: int
 
     def __init__(self, body: Body, start: int, stop: int, origin: Origin | None = None) -> None:
         self.__dict__.update(body=body, start=start, _stop=stop, origin=origin, _keys=None, _values=None)
+        self.__dict__.update(serial=next(_serials), _followed=0)
 
     @property
     def keys(self) -> Keys:
@@ -130,7 +140,11 @@ class Mapped(Rows):
 
     def follows(self, other: Mapped) -> bool:
         """Whether all keys of the section are greater than those of another's, as far as the footers tell."""
-        return self.body.low > other.body.high
+        if self.__dict__["_followed"] != other.serial:  # it is asked again and again of the same two
+            if self.body.low <= other.body.high:
+                return False
+            self.__dict__["_followed"] = other.serial
+        return True
 
     def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """Row of each probe (ascending and unique), -1 where absent; ``hashes`` gives those of the probes."""
@@ -155,7 +169,7 @@ class Mapped(Rows):
                     rows[which] = _search(keys, probes.take(which))
                     return rows
             return _search(keys, probes)
-        _, rows = locate_by_index((body,), probes, hashes)
+        _, rows = locate_by_index((body,), body.addresses[None], probes, hashes)
         if n < len(body.keys):
             rows[(rows < self.start) | (rows >= self.start + n)] = -1
             rows[rows >= 0] -= self.start

@@ -18,7 +18,7 @@ from tidemill.kernels.kernel import compiler_is_loaded
 from tidemill.kernels.words import I64, Ints, Words, as_pointer, called, inlined, kernel, load8_at, prefetch
 from tidemill.state.keys.run_table import RUN_TABLE, addresses
 
-PAGE = 1 << 10
+PAGE = 1 << 9
 """Bytes that have a checksum of their own; a power of two."""
 COLUMNS = 7
 """Of a table of pages as kernels take it: addresses of the bytes, of their checksums and of flags, one a page, which

@@ -9,7 +9,7 @@ A section is an Arrow IPC stream of one record batch: column ``k`` holds the key
 ``v1``, ... the values, without what :mod:`tidemill.state.runs.implied` leaves out. The footer says of each section
 how values of equal keys combine, which vnodes and epochs it holds, and how its smallest and greatest key begin. A
 section of up to 64 KiB has one CRC-32, checked when a process first reads it. A larger one is followed by its index and
-then by a CRC-32 for each page of 1 KiB of all that (its size is in the footer)::
+then by a CRC-32 for each page of 512 bytes of all that (its size is in the footer)::
 
     stream, padded to 64 bytes | fence offsets (int64) | fences, padded to 64 bytes | Bloom filter | checksums of pages
 
@@ -350,6 +350,8 @@ class RunFile:
 
     opened = 0
     """How many files this process has opened."""
+    found_damaged = 0
+    """How often it has found one to be corrupt."""
 
     def __init__(self, path: Path) -> None:
         RunFile.opened += 1
@@ -467,7 +469,7 @@ class RunFile:
         """Check all sections again. TM1011 names all that are corrupt."""
         found = self.damage()
         if found:
-            self.damaged = True
+            self._mark_damaged()
             raise _corrupt(self.path, "; ".join(found.values()))
 
     def damage(self) -> dict[int, str]:
@@ -489,8 +491,12 @@ class RunFile:
         return f"{name}: {len(bad)} pages: {pages}" if bad else ""
 
     def _damage(self, number: int, why: str) -> TidemillError:
-        self.damaged = True
+        self._mark_damaged()
         return _corrupt(self.path, f"section {number}, of table {self.sections[number].table}: {why}")
+
+    def _mark_damaged(self) -> None:
+        self.damaged = True
+        RunFile.found_damaged += 1
 
     def _footer(self) -> dict[str, Any]:
         size = self._map.size

@@ -31,6 +31,7 @@ from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import Part, Parts
 from tidemill.state.store.file_errors import not_fetched, not_here, told
 from tidemill.state.store.file_names import NAME, host_of, this_host
+from tidemill.state.store.opened_ranges import Opened, OpenedRanges
 from tidemill.state.versions.objects import STAGED, Objects, Stored, staged_in
 from tidemill.state.versions.version import RUN, SST, Run, Version
 
@@ -48,6 +49,7 @@ _looked_at: dict[str, float] = {}
 _trimmed: dict[str, tuple[float, int]] = {}
 """By prefix of a root when files that are not needed were last let go, and how many had been opened by then."""
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
+_ranges = OpenedRanges()
 _lock = threading.Lock()
 _T = TypeVar("_T")
 
@@ -227,26 +229,35 @@ class RunStore:
             raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
-        """Non-empty runs, each restricted to the vnodes ``low <= v < high``, oldest first.
+        """Non-empty runs of a table, each restricted to the vnodes ``low <= v < high``, oldest first.
 
         What is opened again is not read again: tables of many runs are opened in every epoch.
         """
-        found, used = [], []
-        for run in table_runs:
-            if run.overlaps(low, high):
-                path = self._path(run.file)
-                file, range_ = _open.get(path), (max(low, run.vnode_low), min(high, run.vnode_high))
-                rows = file.known(run.section, run.table, run.rows, run.bytes, range_) if file is not None else None
-                if rows is None:
-                    rows = self._range(run, range_, path)
-                used.append(path)
-                if len(rows):
-                    found.append(rows)
+        runs = tuple(table_runs)
+        if not runs:
+            return []
+        range_ = self._prefix, runs[0].table, low, high
         with _lock:
-            for path in used:
-                if path in _open:
-                    _open.move_to_end(path)
-        return found
+            opened, since = _ranges.get(range_)
+        if opened is None or opened.runs is not runs:
+            had = {} if opened is None else opened.rows
+            rows = {id(r): had[id(r)] if id(r) in had else self._part(r, low, high) for r in runs}
+            opened = Opened(runs, rows, [part[1] for part in rows.values() if part is not None and len(part[1])])
+        with _lock:
+            _ranges.keep(range_, opened, since)
+            for part in opened.rows.values():
+                if part is not None and part[0] in _open:
+                    _open.move_to_end(part[0])
+        return list(opened.found)
+
+    def _part(self, run: Run, low: int, high: int) -> tuple[str, Rows] | None:
+        """The path of a run and its rows in a range of vnodes, None if it is for others."""
+        if not run.overlaps(low, high):
+            return None
+        path = self._path(run.file)
+        file, range_ = _open.get(path), (max(low, run.vnode_low), min(high, run.vnode_high))
+        rows = file.known(run.section, run.table, run.rows, run.bytes, range_) if file is not None else None
+        return path, self._range(run, range_, path) if rows is None else rows
 
     def _range(self, run: Run, range_: tuple[int, int], path: str) -> Rows:
         """Open a run, restricted to some vnodes; the file that has its rows remembers them."""
@@ -498,6 +509,7 @@ def _unmap(key: str) -> None:
     file = _open.pop(key, None)
     if file is not None:
         file.forget()
+        _ranges.forget()
 
 
 def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
