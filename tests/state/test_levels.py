@@ -220,6 +220,30 @@ def test_slices_of_a_level(tmp_path: Path, seed: int) -> None:
 
 
 @either
+def test_a_level_of_other_runs(types: list[pa.DataType], seed: int) -> None:
+    """Some of the same runs, whole or in part, in one lookup after another: each finds what its runs have."""
+    chance = random.Random(seed)
+    table = {b"%04d" % i: (1, chance.randrange(100), chance.randrange(100)) for i in range(400)}
+    items = sorted(table)
+    parts = cut(table, [50 * i for i in range(8)])
+    with opened(parts, types, filtered=False) as runs:
+        for _ in range(120):
+            chosen: list[Rows] = []
+            there: Table = {}
+            for at in sorted(chance.sample(range(8), chance.randint(2, 8))):
+                start, stop = chance.choice(((0, 50), (0, 50), (10, 50), (0, 31)))
+                chosen.append(runs[at] if (start, stop) == (0, 50) else runs[at].slice(start, stop))
+                there.update((key, table[key]) for key in items[50 * at + start : 50 * at + stop])
+            assert len(groups_of(chosen, 1)) == 1
+            probes = sorted(chance.sample(items, 40))
+            found, values = get(chosen, keys_of(probes), OPS, types)
+            assert found.tolist() == [key in there for key in probes], f"seed {seed}"
+            kept = [key for key in probes if key in there]
+            taken = [column.filter(pa.array(found)) for column in values]
+            assert whole(taken) == whole(columns_of([there[key] for key in kept], types)), f"seed {seed}"
+
+
+@either
 @pytest.mark.parametrize(("library", "left_out"), [(True, False), (False, False), (True, True)])
 def test_damage_is_found_by_who_reads_it(
     types: list[pa.DataType],
