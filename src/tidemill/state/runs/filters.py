@@ -46,12 +46,12 @@ def has(words: Words, hash_: int) -> bool:
     """Whether the key of a hash may be among those the filter was built of; never False for one that is."""
     first = line_of(words, hash_)
     bits = hash_ * _SPREAD
-    for _ in range(_PROBES):
+    found = np.uint64(1)
+    for _ in range(_PROBES):  # all of them: whether one is set is as good as random, so a branch would be mispredicted
         bit = bits >> np.uint64(55)
-        if (words[first + np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1) == 0:
-            return False
+        found &= words[first + np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))
         bits <<= np.uint64(9)
-    return True
+    return bool(found != 0)
 
 
 @kernel(BOOL_OUT, U64, U64)

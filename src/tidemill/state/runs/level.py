@@ -139,7 +139,9 @@ def _check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple
     return -1, -1
 
 
-def locate_by_index(runs: Sequence[Body], table: Words, probes: Keys, hashes: Callable[[], Words]) -> tuple[Ints, Ints]:
+def locate_by_index(
+    runs: Sequence[Body], table: Words, probes: Keys, hashes: Callable[[], Words] | None
+) -> tuple[Ints, Ints]:
     """Where some keys are in runs whose ranges of keys are disjoint, searched by their indexes.
 
     Parameters
@@ -150,8 +152,8 @@ def locate_by_index(runs: Sequence[Body], table: Words, probes: Keys, hashes: Ca
         uint64[runs, 25]: the runs as kernels take them.
     probes : Keys
         n keys, ascending and unique.
-    hashes : callable
-        Gives the hashes of the probes (uint64[n]).
+    hashes : callable, optional
+        Gives the hashes of the probes (uint64[n]). Without it filters are not asked.
 
     Returns
     -------
@@ -165,7 +167,8 @@ def locate_by_index(runs: Sequence[Body], table: Words, probes: Keys, hashes: Ca
     TidemillError
         TM1011 when what was to be read is corrupt.
     """
-    bodies, blocks = _blocks(runs, table, probes, _filtering(runs, table, probes, hashes))
+    asked = _NO_HASHES if hashes is None else _filtering(runs, table, probes, hashes)
+    bodies, blocks = _blocks(runs, table, probes, asked)
     rows = np.full(len(probes), -1, np.int64)
     bad, page = locate_within(table, bodies, blocks, probes.offsets, probes.data, rows)
     if bad >= 0:

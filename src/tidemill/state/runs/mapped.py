@@ -159,19 +159,24 @@ class Mapped(Rows):
         return rows
 
     def _locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
-        body, n = self.body, len(self)
+        n = len(self)
         if self._direct(probes) and (n < _SMALL or not is_sparse(len(probes), n)):
             keys = self.keys
             if len(probes) >= MANY:
                 which = self._possible(probes, hashes)
                 if len(which) < len(probes):
                     rows = np.full(len(probes), -1, np.int64)
-                    rows[which] = _search(keys, probes.take(which))
+                    left = probes.take(which)
+                    rows[which] = self._by_index(left) if is_sparse(len(left), n) else _search(keys, left)
                     return rows
             return _search(keys, probes)
-        _, rows = locate_by_index((body,), body.addresses[None], probes, hashes)
-        if n < len(body.keys):
-            rows[(rows < self.start) | (rows >= self.start + n)] = -1
+        return self._by_index(probes, hashes)
+
+    def _by_index(self, probes: Keys, hashes: Callable[[], Words] | None = None) -> Ints:
+        """As :meth:`locate`, by the index; without ``hashes`` the filter is not asked."""
+        _, rows = locate_by_index((self.body,), self.body.addresses[None], probes, hashes)
+        if len(self) < len(self.body.keys):
+            rows[(rows < self.start) | (rows >= self.start + len(self))] = -1
             rows[rows >= 0] -= self.start
         return rows
 
