@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state.keys.keys import KeyColumn, Keys, encode, hash64, prefix
+from tidemill.state.keys.keys import KeyColumn, Keys, encode, hash64, prefix, sort
 from tidemill.state.lookup.levels import rows_with
 from tidemill.state.lookup.lookup import first_with_prefix, get, scan_prefix, vnode_range, vnode_rows
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate
@@ -165,6 +165,28 @@ def reads(file: RunFile, probes: Keys, prefixes: Keys, types: list[pa.DataType],
     yield lambda: [content(file.rows(i)) for i in range(2)]
     yield lambda: [content(file.rows(i).slice(1, 3)) for i in range(2)]
     yield lambda: [(s.table, s.rows, s.vnodes, s.epochs, s.low, s.high) for s in file.sections]
+
+
+@pytest.mark.parametrize("part", [(0, 40_000), (500, 39_000)])
+def test_many_keys_of_which_few_exist(part: tuple[int, int], tmp_path: Path, seed: int) -> None:
+    """The filter leaves few of them, which are sought by the index, or many; in a part of a run, too."""
+    chance = np.random.default_rng(seed)
+    items = np.unique(chance.integers(0, 1 << 40, 41_000))[:40_000]
+    keys = encode([pa.array(items)], LAYOUT[:1], 1)
+    order = sort(keys)
+    items = items[order]
+    sst.write(tmp_path / "a.sst", [("t", Rows(keys.take(order), (pa.array(items * 3),)), [MergeOp.LAST])])
+    rows = RunFile(tmp_path / "a.sst").rows(0).slice(*part)
+    there = set(items[slice(*part)].tolist())
+    for existing in (3, 300, 1100, 5000):
+        some = chance.choice(items, existing, replace=False)
+        sought = np.unique(np.append(some, chance.integers(0, 1 << 40, 4000)))
+        probes = encode([pa.array(sought)], LAYOUT[:1], 1)
+        by_key = sort(probes)
+        found, (column,) = get([rows], probes.take(by_key), [MergeOp.LAST], [pa.int64()], drop_zero=False)
+        expected = [key * 3 if key in there else None for key in sought[by_key].tolist()]
+        assert column.to_pylist() == expected, f"seed {seed}"
+        assert found.tolist() == [value is not None for value in expected]
 
 
 @pytest.mark.slow

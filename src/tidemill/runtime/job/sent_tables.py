@@ -78,7 +78,7 @@ def _pieces(before: tuple[Run, ...], now: tuple[Run, ...]) -> Pieces:
             pieces.append((first, end))
         if i is None:
             pieces.append(run)
-            first = end = len(before)  # no run is there
+            first = end = 0
         else:
             first, end = i, i + 1
     if first < end:
