@@ -21,7 +21,7 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.levels import counts_with, groups_of
 from tidemill.state.lookup.lookup import first_with_prefix, get, scan_prefix
 from tidemill.state.merge.merge import MergeOp, Rows
-from tidemill.state.runs import implied, mapped, pages, sst
+from tidemill.state.runs import implied, level_table, mapped, pages, sst
 from tidemill.state.runs.mapped import Mapped
 
 OPS = [MergeOp.SUM, MergeOp.MAX, MergeOp.LAST]
@@ -220,9 +220,11 @@ def test_slices_of_a_level(tmp_path: Path, seed: int) -> None:
 
 
 @either
-def test_a_level_of_other_runs(types: list[pa.DataType], seed: int) -> None:
+@pytest.mark.parametrize("kept", [16 << 20, 4096])
+def test_a_level_of_other_runs(types: list[pa.DataType], kept: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some of the same runs, whole or in part, in one lookup after another: each finds what its runs have."""
     chance = random.Random(seed)
+    monkeypatch.setattr(level_table, "_MOST_BYTES", kept)
     table = {b"%04d" % i: (1, chance.randrange(100), chance.randrange(100)) for i in range(400)}
     items = sorted(table)
     parts = cut(table, [50 * i for i in range(8)])
@@ -235,12 +237,12 @@ def test_a_level_of_other_runs(types: list[pa.DataType], seed: int) -> None:
                 chosen.append(runs[at] if (start, stop) == (0, 50) else runs[at].slice(start, stop))
                 there.update((key, table[key]) for key in items[50 * at + start : 50 * at + stop])
             assert len(groups_of(chosen, 1)) == 1
-            probes = sorted(chance.sample(items, 40))
+            probes = sorted(chance.sample(items, chance.choice((1, 40))))
             found, values = get(chosen, keys_of(probes), OPS, types)
             assert found.tolist() == [key in there for key in probes], f"seed {seed}"
-            kept = [key for key in probes if key in there]
+            rows = [there[key] for key in probes if key in there]
             taken = [column.filter(pa.array(found)) for column in values]
-            assert whole(taken) == whole(columns_of([there[key] for key in kept], types)), f"seed {seed}"
+            assert whole(taken) == whole(columns_of(rows, types)), f"seed {seed}"
 
 
 @either

@@ -19,6 +19,7 @@ from tidemill.state.keys.keys import VNODES, KeyColumn, Keys, encode
 from tidemill.state.lookup import lookup
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.runs import derived
+from tidemill.state.store import opened_ranges
 from tidemill.state.store.durable_runs import make_durable
 from tidemill.state.store.file_names import epoch_of
 from tidemill.state.store.store import RunStore, partition_vnodes
@@ -281,9 +282,13 @@ def test_a_run_is_the_same_object_when_it_is_opened_again(store: RunStore) -> No
         store.open_range([run], 0, VNODES)
 
 
-def test_ranges_have_the_runs_of_their_version(store: RunStore, seed: int) -> None:
+@pytest.mark.parametrize("most", [1 << 15, 20])
+def test_ranges_have_the_runs_of_their_version(
+    store: RunStore, most: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever was opened before: runs come and go, files are deleted and let go, other ranges are read between."""
     chance = random.Random(seed)
+    monkeypatch.setattr(opened_ranges, "_MOST_RUNS", most)
     runs: tuple[Run, ...] = ()
     keys: dict[str, list[int]] = {}
     for epoch in range(1, 60):

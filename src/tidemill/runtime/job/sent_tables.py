@@ -1,7 +1,8 @@
 """Which runs state tables have, in requests to tasks that stay: what has changed since the request before.
 
-An epoch changes a few runs of tables that may have hundreds, so both ends of a connection keep what was sent last. A
-task that gets the changes has the same :class:`~tidemill.state.versions.version.Run` for as long as the mill has it.
+An epoch changes a few runs of tables that may have hundreds, so both ends of a connection keep what was sent last. In
+the task, too, runs are the same objects from request to request, while these are of one mill: where several mills use a
+task in turn, each sends its tables anew.
 """
 
 from __future__ import annotations

@@ -52,6 +52,8 @@ from tidemill.state.runs.mapped import Mapped
 from tidemill.state.runs.places import Hits, rows_at, run_at, runs_at
 
 GRID = types.array(types.int64, 2, "C")
+_FEW = 8
+"""Where fewer than one in so many runs of a level have any probe, these are read one by one."""
 
 
 @kernel(types.void, GRID, FLAT, types.int64, BOOL, I64_OUT)
@@ -222,8 +224,8 @@ class _Values:
         had = self._runs
         for level in levels:
             first, end = np.searchsorted(had, (level.start, level.stop)).tolist()
-            if first == end:
-                continue
+            if _FEW * (end - first) < len(level):
+                continue  # one by one
             had = np.delete(had, np.s_[first:end])
             found = level_table(cast("Sequence[Mapped]", runs[level.start : level.stop]))
             self._columns[level.start : level.stop] = found.columns

@@ -7,7 +7,7 @@ Columns must outlive their table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,13 @@ def moved(columns: Flat, rows: int) -> Flat:
     later = columns.copy()
     later[:, _FIRST] += np.uint64(rows)
     return later
+
+
+def columns_of_slices(columns: Sequence[Flat], starts: Ints) -> Flat:
+    """The columns of slices of several runs (uint64[runs, columns, 6]), given the row that each begins with."""
+    found = np.stack(columns)
+    found[:, :, _FIRST] += starts.astype(np.uint64)[:, None]
+    return found
 
 
 def may_have_nulls(table: Flat, at: int) -> bool:

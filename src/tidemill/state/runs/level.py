@@ -118,10 +118,24 @@ def _find_blocks(
 
 
 @kernel(types.tuple_of((types.int64, types.int64)), RUN_TABLE, I64, FLAT, I64_GRID)
-def _check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple[int, int]:
-    """Check the values at some places of runs that have a number in the table, -1 if they have none.
+def check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple[int, int]:
+    """Check the values of columns of flat types at places in some runs.
 
-    Returns a number and a page that is corrupt, or -1 and -1.
+    Parameters
+    ----------
+    table : np.ndarray
+        uint64[bodies, 25]: the bodies of the runs to be checked.
+    numbers : np.ndarray
+        int64[runs]: which body each run has, -1 where it is not to be checked.
+    columns : np.ndarray
+        uint64[runs, columns, 6]: the columns of all runs.
+    hits : np.ndarray
+        int64[groups, probes]: places, or -1.
+
+    Returns
+    -------
+    tuple of int
+        A body and a page of it that is corrupt; -1 and -1 if there is none.
     """
     for g in range(hits.shape[0]):
         for p in range(hits.shape[1]):
@@ -149,7 +163,7 @@ def locate_by_index(
     runs : sequence of Body
         At least one, ascending.
     table : np.ndarray
-        uint64[runs, 25]: the runs as kernels take them.
+        uint64[runs, 25]: the bodies of the runs as kernels take them.
     probes : Keys
         n keys, ascending and unique.
     hashes : callable, optional
@@ -174,28 +188,6 @@ def locate_by_index(
     if bad >= 0:
         runs[bad].pages.require(page)
     return bodies, rows
-
-
-def check_hits(table: Words, numbers: Ints, columns: Flat, hits: Hits) -> tuple[int, int]:
-    """Check the values of columns of flat types at places in some runs.
-
-    Parameters
-    ----------
-    table : np.ndarray
-        uint64[bodies, 25]: the bodies of the runs to be checked.
-    numbers : np.ndarray
-        int64[runs]: which body each run has, -1 where it is not to be checked.
-    columns : np.ndarray
-        uint64[runs, columns, 6]: the columns of all runs.
-    hits : np.ndarray
-        int64[groups, probes]: places, or -1.
-
-    Returns
-    -------
-    tuple of int
-        A body and a page of it that is corrupt; -1 and -1 if all is well.
-    """
-    return _check_hits(table, numbers, columns, hits)
 
 
 def _blocks(runs: Sequence[Body], table: Words, probes: Keys, hashes: Words) -> tuple[Ints, Ints]:
@@ -323,7 +315,7 @@ def ranges_by_index(runs: Sequence[Body], table: Words, lows: Keys, prefixes: Ke
     runs : sequence of Body
         At least one, ascending.
     table : np.ndarray
-        uint64[runs, 25]: the runs as kernels take them.
+        uint64[runs, 25]: the bodies of the runs as kernels take them.
     lows, prefixes : Keys
         n keys each; prefixes are ascending and none is a prefix of another. The range of a prefix begins with the first
         key that is not less than its low.

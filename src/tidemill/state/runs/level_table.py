@@ -1,4 +1,4 @@
-"""What kernels take of the runs of a level: made once, as long as the same runs are read.
+"""What kernels take of the runs of a level, kept of the levels that were read last.
 
 A level of a large table has hundreds of runs, of which an epoch changes few or none, and looks up a few keys in each.
 """
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidemill.kernels.words import Ints, Words
-from tidemill.state.runs.flat_columns import Flat
+from tidemill.state.runs.flat_columns import Flat, columns_of_slices
 from tidemill.state.runs.mapped import Mapped
 
-_KEPT = 32
-"""Levels of which a process keeps the table; one of 100 runs of five columns takes 45 KB."""
-_tables: OrderedDict[tuple[int, ...], LevelTable] = OrderedDict()
+_MOST_BYTES = 16 << 20
+"""Of the tables that a process keeps; that of a level of 100 runs with five columns takes 45 KB."""
 _lock = threading.Lock()
 
 
@@ -41,6 +40,35 @@ class LevelTable:
     starts: Ints
     stops: Ints
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.bodies.nbytes + self.columns.nbytes + self.starts.nbytes + self.stops.nbytes
+
+
+class _Tables:
+    """Tables by the serial numbers of their runs, the last used at the end."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[tuple[int, ...], LevelTable] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, serials: tuple[int, ...]) -> LevelTable | None:
+        found = self._tables.get(serials)
+        if found is not None:
+            self._tables.move_to_end(serials)
+        return found
+
+    def keep(self, serials: tuple[int, ...], table: LevelTable) -> None:
+        if serials not in self._tables:  # another thread may have made it, too
+            self._tables[serials] = table
+            self._bytes += table.nbytes
+        while self._bytes > _MOST_BYTES:
+            self._bytes -= self._tables.popitem(last=False)[1].nbytes
+
+
+_tables = _Tables()
+
 
 def level_table(runs: Sequence[Mapped]) -> LevelTable:
     """The table of some runs, at least one."""
@@ -48,18 +76,14 @@ def level_table(runs: Sequence[Mapped]) -> LevelTable:
     serials = tuple(run.serial for run in runs)
     with _lock:
         found = _tables.get(serials)
-        if found is not None:
-            _tables.move_to_end(serials)
-            return found
-    starts = np.array([run.start for run in runs])
-    found = LevelTable(
-        np.stack([run.body.addresses for run in runs]),
-        np.stack([run.flat_columns() for run in runs]),
-        starts,
-        starts + np.array([len(run) for run in runs]),
-    )
-    with _lock:
-        _tables[serials] = found
-        if len(_tables) > _KEPT:
-            _tables.popitem(last=False)
+    if found is None:
+        starts = np.array([run.start for run in runs])
+        found = LevelTable(
+            np.stack([run.body.addresses for run in runs]),
+            columns_of_slices([run.body.columns for run in runs], starts),
+            starts,
+            starts + np.array([len(run) for run in runs]),
+        )
+        with _lock:
+            _tables.keep(serials, found)
     return found

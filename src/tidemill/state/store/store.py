@@ -155,7 +155,7 @@ class RunStore:
             return self._read(run, read)
         except TidemillError:
             with _lock:
-                _unmap(self._path(run.file))
+                _unmap([self._path(run.file)])
             if run.file.endswith(SST) and self.objects.directory is None:
                 self.path(run.file).unlink(missing_ok=True)  # only the copy may be damaged
         try:
@@ -184,7 +184,7 @@ class RunStore:
                     self._fetch(name, path)
                 file = _open[key] = sst.RunFile(path)
                 if len(_open) > _OPEN_FILES:
-                    _unmap(next(iter(_open)))
+                    _unmap([next(iter(_open))])
             else:
                 _open.move_to_end(key)
             return file
@@ -216,8 +216,7 @@ class RunStore:
                 many = needed is not None and (files > UNNEEDED_FILES or size > UNNEEDED_BYTES)
                 if many or (look and not Path(key).exists()):
                     gone.append(key)
-            for key in gone:
-                _unmap(key)
+            _unmap(gone)
         derived.forget_files(frozenset(gone))
 
     def _fetch(self, name: str, path: Path) -> None:
@@ -239,7 +238,7 @@ class RunStore:
         range_ = self._prefix, runs[0].table, low, high
         with _lock:
             opened, since = _ranges.get(range_)
-        if opened is None or opened.runs is not runs:
+        if opened is None or not opened.is_of(runs):
             had = {} if opened is None else opened.rows
             rows = {id(r): had[id(r)] if id(r) in had else self._part(r, low, high) for r in runs}
             opened = Opened(runs, rows, [part[1] for part in rows.values() if part is not None and len(part[1])])
@@ -404,7 +403,7 @@ class RunStore:
     def verify(self, file: str) -> int:
         """Check every byte of a file again; returns the number of its sections. Errors as :meth:`open`."""
         with _lock:
-            _unmap(self._path(file))
+            _unmap([self._path(file)])
         opened = self.file(file)
         opened.verify()
         return len(opened.sections)
@@ -469,7 +468,7 @@ class RunStore:
             if not name.endswith(SST) or self.objects.directory is None:
                 self.path(name).unlink(missing_ok=True)
             with _lock:
-                _unmap(self._path(name))
+                _unmap([self._path(name)])
 
     def remove(self, files: Iterable[str]) -> None:
         """Delete durable objects for good, with copies of them. OSError when that fails."""
@@ -504,12 +503,13 @@ class RunStore:
         return [Stored(s.name.removeprefix(OBJECTS), s.bytes, s.modified) for s in found if s.name.endswith(SST)]
 
 
-def _unmap(key: str) -> None:
-    """Close a file; the mapping lives as long as any rows of it. The caller holds the lock."""
-    file = _open.pop(key, None)
-    if file is not None:
+def _unmap(keys: Collection[str]) -> None:
+    """Close files; a mapping lives as long as any rows of it. The caller holds the lock."""
+    gone = {key: file for key in keys if (file := _open.pop(key, None)) is not None}
+    for file in gone.values():
         file.forget()
-        _ranges.forget()
+    if gone:
+        _ranges.forget(gone.keys())
 
 
 def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
