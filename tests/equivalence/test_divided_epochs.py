@@ -60,9 +60,9 @@ def divided(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int) -> 
     monkeypatch.setattr(divisions, "_given_out", at_random)
     run, counts = resident_epochs._run, list[int]()
 
-    def counted(tasks: Any, plan: Any, programs: Sequence[Program], *work: Any) -> list[TaskReport]:
+    def counted(tasks: Any, sent: Any, plan: Any, programs: Sequence[Program], *work: Any) -> list[TaskReport]:
         counts.append(len(programs))
-        return run(tasks, plan, programs, *work)
+        return run(tasks, sent, plan, programs, *work)
 
     monkeypatch.setattr(resident_epochs, "_run", counted)
     return counts
